@@ -1,0 +1,102 @@
+"""Shapes in signatures are checked while tests run; one tiny trained run serves every test that needs one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+hook = install_import_hook(["vaswani.model", "vaswani.training.loss"], "beartype.beartype")
+hook.__enter__()
+
+TINY = """
+[data]
+name = "tiny"
+corpus = "toy"
+splits = {}
+valid = "valid"
+tests = ["test"]
+max_tokens = 64
+vocab_size = 500
+[data.toy]
+train_pairs = 300
+test_pairs = 12
+[model]
+N = 1
+d_model = 16
+d_ff = 32
+h = 2
+d_k = 8
+d_v = 8
+[train]
+steps = 12
+tokens_per_update = 512
+row_length = 64
+max_tokens_per_device = 256
+warmup = 10
+log_every = 2
+valid_every = 6
+valid_lines = 4
+checkpoint_every = 3
+[decode]
+beam = 2
+max_extra_tokens = 3
+"""
+
+
+class Workplace:
+    """A directory to work in, and `vaswani` run in it as a process of its own."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+
+    def vaswani(self, *arguments: str, code: int = 0, **options) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "vaswani", *arguments]
+        options = {"cwd": self.path, "env": self.environment, "capture_output": True, "encoding": "utf-8"} | options
+        done = subprocess.run(command, **options)
+        assert done.returncode == code, f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def start(self, *arguments: str, **options) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "vaswani", *arguments]
+        options = {"cwd": self.path, "env": self.environment, "stderr": subprocess.PIPE, "encoding": "utf-8"} | options
+        return subprocess.Popen(command, **options)
+
+    def refused(self, *arguments: str, **options) -> str:
+        """The one line that wrong input gets, with exit code 2."""
+        done = self.vaswani(*arguments, code=2, **options)
+        lines = done.stderr.strip().split("\n")
+        assert len(lines) == 1 and lines[0].startswith("vaswani: "), done.stderr
+        return lines[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compilation_cache(tmp_path_factory):
+    """One for all tests, and none of the user's."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def _trained(tmp_path_factory, compilation_cache) -> Path:
+    path = tmp_path_factory.mktemp("trained")
+    (path / "tiny.toml").write_text(TINY)
+    Workplace(path).vaswani("train", "tiny.toml")
+    return path
+
+
+@pytest.fixture
+def trained(_trained, tmp_path) -> Workplace:
+    """A copy of a workplace with tiny.toml, prepared/tiny and the finished runs/tiny: checkpoints 3, 6, 9 and 12."""
+    shutil.copytree(_trained, tmp_path / "work")
+    return Workplace(tmp_path / "work")
+
+
+@pytest.fixture
+def prepared(_trained, tmp_path) -> Workplace:
+    """A workplace with tiny.toml and prepared/tiny."""
+    shutil.copytree(_trained, tmp_path / "work", ignore=shutil.ignore_patterns("runs"))
+    return Workplace(tmp_path / "work")

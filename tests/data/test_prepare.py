@@ -1,0 +1,216 @@
+import errno
+import json
+import multiprocessing
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vaswani.config import Config, DataConfig
+from vaswani.data import prepare as module
+from vaswani.data.corpus import read_pairs
+from vaswani.data.encoded import EncodedPairs, Writer
+from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.errors import UserError, WorkFailed
+
+WORDS = "one two three four five six seven eight nine ten".split()
+VALID = [("A\u2028line", "mit \u0085 innen"), ("", ""), ("one two", "  eins  "), ("x " * 300, "y")]
+
+
+def lines(directory, name, pairs):
+    for side, language in enumerate(("en", "de")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (directory / f"{name}.{language}").write_bytes(text.encode())
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A directory of small files with one pair of every sort that is dropped."""
+    directory = tmp_path / "text"
+    directory.mkdir()
+    good = [(f"{a} {b} apples.", f"{a[::-1]} {b[::-1]} Äpfel.") for a in WORDS for b in WORDS]
+    bad = [("", "leer"), ("x", "viel zu lang"), good[0], good[3], ("ß " * 80, "ü " * 80)]
+    lines(directory, "train", good[:50] + bad + good[50:])
+    lines(directory, "valid", VALID)
+    lines(directory, "test", [("Last.", "\r Letzte.")])
+    return directory
+
+
+def configuration(text, **kwargs):
+    defaults = dict(
+        name="small", dir=str(text), train="train", valid="valid", tests=("test",), splits={},
+        vocab_size=340, max_tokens=64,
+    )  # fmt: skip
+    return Config(data=DataConfig(**(defaults | kwargs)))
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "prepared"
+
+
+def test_the_prepared_corpus_from_end_to_end(text, root, capsys):
+    corpus = prepare(configuration(text), root)
+    train, tokenizer = corpus.pairs("train"), corpus.tokenizer
+    assert len(train) == 100
+    for i in (0, 57, 99):  # the dropped ones have shifted nothing
+        a, b = WORDS[i // 10], WORDS[i % 10]
+        assert tokenizer.decode(train.source(i)) == f"{a} {b} apples."
+        assert train.target(i).tolist() == [*tokenizer.encode(f"{a[::-1]} {b[::-1]} Äpfel."), 2]
+    assert train.source_ids.dtype == np.uint16
+    assert train.source_lengths.tolist() == [len(train.source(i)) for i in range(100)]
+
+    # Nothing is dropped from the validation and test sets, and their text is untouched.
+    assert corpus.raw("valid") == ([s for s, _ in VALID], [t for _, t in VALID])
+    assert corpus.raw("test") == (["Last."], ["\r Letzte."])
+    valid = corpus.pairs("valid")
+    assert len(valid) == 4 and valid.source(1).tolist() == [2] and len(valid.source(3)) > 300
+
+    manifest = json.loads((root / "small" / "manifest.json").read_text())
+    assert {k: v["count"] for k, v in manifest["dropped"].items()} == {
+        "blank": 1, "length ratio": 1, "duplicate": 2, "too long": 1,
+    }  # fmt: skip
+    assert manifest["dropped"]["length ratio"]["examples"] == [["x", "viel zu lang"]]
+    assert manifest["sets"]["train"]["pairs"] == 100
+    assert manifest["sets"]["train"]["words"] == [300, 300]
+    assert manifest["sets"]["train"]["tokens"] == [
+        int(n.sum()) - 100 for n in (train.source_lengths, train.target_lengths)
+    ]
+    assert manifest["tokenizer"] == {
+        "sha256": tokenizer.checksum, "vocab_size": 340, "lines": 202, "skipped": 0,
+    }  # fmt: skip
+    assert set(manifest["sources"]) == {"train", "valid", "test"}
+    assert sorted(p.name for p in root.iterdir()) == [".small.lock", "small"]
+    assert "dropped: 1 blank, 1 length ratio, 2 duplicate, 1 too long" in capsys.readouterr().err
+
+
+def test_the_same_corpus_gives_the_same_files(text, root, tmp_path):
+    first, second = prepare(configuration(text), root), prepare(configuration(text), tmp_path / "again")
+    assert first.tokenizer.checksum == second.tokenizer.checksum
+    assert (first.pairs("train").target_ids == second.pairs("train").target_ids).all()
+
+
+def test_limit_takes_a_sample_of_what_is_clean(text, root):
+    corpus = prepare(configuration(text, limit=30, max_tokens=250, vocab_size=300), root)
+    train = corpus.pairs("train")
+    found = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
+    assert len(set(found)) == 30
+    order = list(dict.fromkeys(s for s, _ in read_pairs(configuration(text).data, "train")))
+    assert found == sorted(found, key=order.index)
+
+
+def test_used_again_only_if_prepared_alike(text, root, capsys):
+    config = configuration(text)
+    prepare(config, root)
+    model = root / "small" / "tokenizer.model"
+    written = model.stat().st_mtime_ns
+    capsys.readouterr()
+    for same in (config, configuration(""), configuration(text / "gone"), configuration(text, splits={"test": "t"})):
+        if same.data.dir == str(text / "gone"):
+            (text / "gone").mkdir()
+        prepare(same, root)
+        assert "prepared already, used again" in capsys.readouterr().err
+    assert model.stat().st_mtime_ns == written
+    with pytest.raises(UserError, match=r"prepared with data\.vocab_size = 340, not 350; .*--data\.name"):
+        prepare(configuration(text, vocab_size=350), root)
+    lines(text, "valid", VALID[:2])
+    with pytest.raises(UserError, match=r"was not prepared from what .*valid\.en.* hold"):
+        prepare(config, root)
+
+
+def test_a_further_test_set_is_added(text, root):
+    prepare(configuration(text), root)
+    lines(text, "more", [("Two.", "Zwei.")])
+    prepare(configuration(text, tests=("test", "more")), root)
+    corpus = prepare(configuration(text), root)
+    assert corpus.raw("more") == (["Two."], ["Zwei."])
+    assert corpus.raw("test")[0] == ["Last."]
+    with pytest.raises(UserError, match="has no raw set 'none'; it has valid, test, more"):
+        corpus.raw("none")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(vocab_size=9999), r"data\.vocab_size = 9999 is too large .* at most \d+"),
+        (dict(tests=("nowhere",)), r"no nowhere\.en"),
+        (dict(max_tokens=2), "train: no pair is left after cleaning; dropped: .* 101 too long"),
+        (dict(valid="train"), r"data\.train = 'train' cannot be the validation set"),
+        (dict(name="../up"), r"data\.name: '\.\./up' cannot be the name of a file"),
+    ],
+)
+def test_a_failure_leaves_nothing(text, root, changes, message):
+    with pytest.raises(UserError, match=message):
+        prepare(configuration(text, **changes), root)
+    assert not root.exists() or {p.name for p in root.iterdir()} <= {".small.lock"}
+
+
+def test_a_full_disk_leaves_nothing(text, root, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Writer, "append", full)
+    with pytest.raises(WorkFailed, match="small: cannot be written: no space left"):
+        prepare(configuration(text), root)
+    assert [p.name for p in root.iterdir()] == [".small.lock"]
+
+
+def _prepare_in_process(config, root, built):
+    build = module._build
+
+    def counted(*args):
+        built.put(os.getpid())
+        build(*args)
+
+    module._build = counted
+    prepare(config, root)
+
+
+def test_two_processes_at_once_prepare_it_once(text, root):
+    context = multiprocessing.get_context("spawn")
+    built = context.Queue()
+    processes = [context.Process(target=_prepare_in_process, args=(configuration(text), root, built)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    built.get(timeout=5)
+    assert built.empty()
+    assert len(PreparedCorpus.open(root / "small").pairs("train")) == 100
+
+
+def test_another_tokenizer_of_the_same_size_is_refused(text, root):
+    prepare(configuration(text), root)
+    other = prepare(configuration(text, name="other", limit=90), root)
+    (root / "small" / "tokenizer.model").write_bytes((other.path / "tokenizer.model").read_bytes())
+    with pytest.raises(UserError, match=r"tokenizer\.model: not the tokenizer that this corpus was encoded with"):
+        PreparedCorpus.open(root / "small")
+    with pytest.raises(UserError, match="no prepared corpus; `vaswani prepare CONFIG` makes it"):
+        PreparedCorpus.open(root / "none")
+
+
+def test_large_vocabularies_take_four_bytes_and_cut_files_are_refused(tmp_path):
+    with Writer(tmp_path, "x", 70_000) as writer:
+        writer.append([[69_999, 5], []], [[6], [7, 8, 9]])
+        writer.append([[10]], [[11]])
+    pairs = EncodedPairs.load(tmp_path, "x")
+    assert [pairs.source(i).tolist() for i in range(3)] == [[69_999, 5, 2], [2], [10, 2]]
+    assert [pairs.target(i).tolist() for i in range(3)] == [[6, 2], [7, 8, 9, 2], [11, 2]]
+    path = tmp_path / "x.target.npy"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(UserError, match=r"x\.target\.npy: cannot be read"):
+        EncodedPairs.load(tmp_path, "x")
+
+
+def test_the_embedded_corpus(root):
+    toy = pytest.importorskip("vaswani.data.toy_grammar")
+    data = DataConfig(name="toy", corpus="toy", valid="valid", tests=("test", "test_long"), vocab_size=400, splits={})
+    data = replace(data, toy=replace(data.toy, train_pairs=300, test_pairs=20))
+    corpus = prepare(Config(data=data), root)
+    sets = toy.generate(data.toy)
+    for name in ("valid", "test", "test_long"):
+        assert list(zip(*corpus.raw(name), strict=True)) == [tuple(pair) for pair in sets[name]]
+    with pytest.raises(UserError, match="has no set 'x'; it has train, valid, test, test_long"):
+        list(read_pairs(data, "x"))

@@ -1,0 +1,149 @@
+"""Runs of the real command: exact resume, signals, limits, what is kept."""
+
+import json
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from vaswani import checkpoints
+
+
+def arrays(run):
+    """Every array of the newest checkpoint's state, by name."""
+    step = checkpoints.steps(run / "checkpoints")[-1]
+    return step, checkpoints.average(run / "checkpoints", [step])
+
+
+def same(a, b) -> bool:
+    import jax
+
+    leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(np.array_equal(x, y) for x, y in leaves)
+
+
+def events(run, kind):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def timeless(event):
+    return {k: v for k, v in event.items() if not re.search(r"_s$|second|elapsed", k)}
+
+
+def test_stopping_and_going_on_is_the_same_as_going_straight(trained):
+    """Bitwise, with accumulation, cut in the middle of an epoch: parameters, order of the data, learning rate."""
+    trained.vaswani("train", "tiny.toml", "--run", "runs/cut", "--train.steps", "7")
+    going_on = trained.vaswani("train", "tiny.toml", "--run", "runs/cut")
+    assert "going on from step 7" in going_on.stderr
+    straight, cut = trained.path / "runs/tiny", trained.path / "runs/cut"
+    step, expected = arrays(straight)
+    assert (step, True) == (arrays(cut)[0], same(expected, arrays(cut)[1]))
+    meta = [checkpoints.read_meta(run / "checkpoints" / "12") for run in (straight, cut)]
+    assert meta[0]["data"] == meta[1]["data"] and meta[0]["data"]["index"] > 0
+    by_step = {e["step"]: timeless(e) for e in events(straight, "train")}
+    assert {e["step"]: timeless(e) for e in events(cut, "train") if e["step"] in (10, 12)} == {
+        step: by_step[step] for step in (10, 12)
+    }
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(trained):
+    """SIGKILL leaves log lines ahead of the checkpoint; the resumed log has each step once."""
+    process = trained.start("train", "tiny.toml", "--run", "runs/killed", "--train.steps", "100000")
+    for line in process.stderr:
+        if line.startswith("step 20/"):
+            process.kill()
+            break
+    process.wait()
+    saved = checkpoints.steps(trained.path / "runs/killed/checkpoints")[-1]
+    done = trained.vaswani("train", "tiny.toml", "--run", "runs/killed", "--train.steps", str(saved + 4))
+    assert f"going on from step {saved}" in done.stderr
+    steps = [e["step"] for e in events(trained.path / "runs/killed", "train")]
+    assert steps == sorted(set(steps)) and steps[-1] == saved + 4
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["compiling", "step 4/", "valid 6"])
+def test_a_signal_saves_and_leaves(prepared, signum, moment):
+    """During compilation, between updates, and in or around a validation; then the same command goes on."""
+    environment = prepared.environment | {"XDG_CACHE_HOME": str(prepared.path / "empty_cache")}
+    if signum == signal.SIGINT and moment == "compiling":
+        prepared.environment = environment  # the longest compilation
+    process = prepared.start("train", "tiny.toml", "--train.steps", "100000")
+    for line in process.stderr:
+        if line.startswith(moment):
+            process.send_signal(signum)
+            break
+    rest = process.stderr.read()
+    assert process.wait(60) == 128 + signum, rest
+    assert f"{signum.name} received" in rest and "the same command" in rest and "Traceback" not in rest
+    stopped_at = int(re.search(r"stopped at step (\d+)", rest)[1])
+    assert checkpoints.steps(prepared.path / "runs/tiny/checkpoints")[-1] == stopped_at
+    assert (stopped_at == 0) == (moment == "compiling")
+    done = prepared.vaswani("train", "tiny.toml", "--train.steps", str(stopped_at + 1))
+    assert f"going on from step {stopped_at}" in done.stderr
+
+
+def test_patience_and_best_survive_a_resume(prepared):
+    """With a learning rate of nearly nothing, float noise aside, no validation after the first brings a gain."""
+    still = ["train", "tiny.toml", "--train.lr-scale", "1e-30", "--train.valid-every", "2", "--train.patience", "3"]
+    prepared.vaswani(*still, "--train.steps", "4")
+    meta = checkpoints.read_meta(prepared.path / "runs/tiny/checkpoints/4")
+    assert meta["progress"]["best_step"] == 2 and meta["progress"]["validations_without_gain"] == 1
+    done = prepared.vaswani(*still, "--train.steps", "100")
+    assert "3 validations brought no better perplexity" in done.stderr
+    assert checkpoints.steps(prepared.path / "runs/tiny/checkpoints")[-1] == 8
+    again = prepared.vaswani(*still, "--train.steps", "100")
+    assert "nothing to do at step 8" in again.stderr
+
+
+def test_the_best_and_the_last_are_kept(trained):
+    """Five last ones, here 3 to 12 and the best; a validation that improves is saved."""
+    steps = checkpoints.steps(trained.path / "runs/tiny/checkpoints")
+    assert steps == [3, 6, 9, 12]
+    trained.vaswani("train", "tiny.toml", "--train.steps", "40", "--train.keep-last", "2", "--train.average-last", "2")
+    steps = checkpoints.steps(trained.path / "runs/tiny/checkpoints")
+    best = checkpoints.read_meta(trained.path / "runs/tiny/checkpoints/40")["best_step"]
+    assert steps == sorted({39, 40, best})
+
+
+def test_ten_updates_in_a_row_that_are_not_finite_stop_the_run(prepared):
+    done = prepared.vaswani("train", "tiny.toml", "--train.lr-scale", "1e38", "--train.steps", "50", code=1)
+    assert "10 updates in a row were not finite" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_time_bound_counts_all_starts_together(prepared):
+    bounded = ["train", "tiny.toml", "--train.steps", "1000000", "--train.max-minutes", "0.05"]
+    first = prepared.vaswani(*bounded)
+    assert "its 0.05 minutes are over" in first.stderr
+    assert "nothing to do" in prepared.vaswani(*bounded).stderr
+
+
+def test_validation_perplexity_is_unsmoothed(prepared):
+    """ε_ls 0 and 0.1 see the same perplexity with the same parameters (NeMo#2099)."""
+    found = []
+    for epsilon in ("0.0", "0.1"):
+        settings = ["--train.label-smoothing", epsilon, "--train.lr-scale", "1e-30", "--run", f"runs/{epsilon}"]
+        prepared.vaswani("train", "tiny.toml", "--train.steps", "1", *settings)
+        found.append(events(prepared.path / "runs" / epsilon, "valid")[0]["perplexity"])
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_fine_tuning_starts_from_the_other_runs_parameters(trained):
+    trained.vaswani(
+        "train", "tiny.toml", "--run", "runs/tuned", "--init", "runs/tiny", "--train.steps", "1",
+        "--train.lr-scale", "1e-30", "--model.P-drop", "0.0",
+    )  # fmt: skip
+    _, params = arrays(trained.path / "runs/tiny")
+    step, tuned = arrays(trained.path / "runs/tuned")
+    assert step == 1 and same(params, tuned)
+
+
+def test_a_second_start_takes_the_compilation_from_the_cache(prepared):
+    """Compiled once: the second start finds every program, so nothing new is written to the cache."""
+    prepared.environment = prepared.environment | {"XDG_CACHE_HOME": str(prepared.path / "cache")}
+    prepared.vaswani("train", "tiny.toml", "--train.steps", "6")
+    before = sorted(p.name for p in (prepared.path / "cache").rglob("*-cache"))
+    prepared.vaswani("train", "tiny.toml", "--run", "runs/second", "--train.steps", "6")
+    assert before and before == sorted(p.name for p in (prepared.path / "cache").rglob("*-cache"))

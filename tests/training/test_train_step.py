@@ -1,0 +1,147 @@
+"""An update is the same however it is cut, never made when it is not finite, and holds no logits of a whole batch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vaswani.config import Config, ModelConfig, TrainConfig
+from vaswani.data.packing import Batch
+from vaswani.training.sharding import make_mesh, shard_rows
+from vaswani.training.train_step import gradients, init_state, make_train_step
+
+TINY = Config(
+    model=ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
+    train=TrainConfig(warmup=10, lr_scale=1.0),
+)
+V = 13
+
+
+def unequal_batch(rows: int = 8, length: int = 12) -> Batch:
+    """Rows [rows, length] with one pair each, of very unequal lengths."""
+    rng = np.random.default_rng(0)
+    arrays = {name: np.zeros((rows, length), np.int32) for name in Batch._fields}
+    for row in range(rows):
+        for side in ("source", "target"):
+            n = int(rng.integers(1, length + 1)) if row % 2 else 1 + row % 3
+            tokens = rng.integers(3, V, n)
+            arrays["source" if side == "source" else "target_output"][row, :n] = tokens
+            arrays[f"{side}_segments"][row, :n] = 1
+            arrays[f"{side}_positions"][row, :n] = np.arange(n)
+            if side == "target":
+                arrays["target_input"][row, :n] = [1, *tokens[:-1]]
+    return Batch(**arrays)
+
+
+def cut(batch: Batch, micro_batches: int) -> Batch:
+    return Batch(*(x.reshape(micro_batches, -1, x.shape[-1]) for x in batch))
+
+
+def relative_difference(a, b) -> float:
+    """Largest difference of any array, relative to that array's largest value."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max(float(np.abs(np.asarray(x) - np.asarray(y)).max() / np.abs(np.asarray(y)).max()) for x, y in pairs)
+
+
+def gradients_of(micro_batches: int):
+    mesh = make_mesh()
+    graphdef, state = init_state(TINY, V, mesh)
+    batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
+    return jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params, batch)
+
+
+def test_one_update_of_eight_rows_is_four_micro_batches_of_two():
+    """A sum over tokens divided by all of them, never a mean of means (OpenNMT-py#2209)."""
+    whole, sums = gradients_of(1)
+    parts, part_sums = gradients_of(4)
+    assert sums.target_tokens == part_sums.target_tokens == (unequal_batch().target_segments > 0).sum()
+    assert relative_difference(parts, whole) < 1e-5
+    np.testing.assert_allclose(part_sums.loss, sums.loss, rtol=1e-6)
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_one_device_is_several(devices, tmp_path):
+    """In processes of their own: the number of devices is fixed when JAX starts."""
+    results = []
+    for n in (1, devices):
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import jax, numpy as np\n"
+            "from test_train_step import gradients_of\n"
+            f"assert jax.device_count() == {n}\n"
+            "grads, sums = gradients_of(1)\n"
+            "np.savez(sys.argv[2], *jax.tree.leaves(grads), *sums)"
+        )
+        path = tmp_path / f"{n}.npz"
+        environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={n}", "PATH": "/usr/bin:/bin"}
+        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(path)]
+        subprocess.run(command, check=True, env=environment)
+        results.append(list(np.load(path).values()))
+    assert relative_difference(results[1], results[0]) < 1e-5
+
+
+def test_a_row_that_is_all_padding_has_finite_gradients():
+    batch = Batch(*(np.concatenate([x, np.zeros_like(x)]) for x in unequal_batch()))
+    mesh = make_mesh()
+    graphdef, state = init_state(TINY, V, mesh)
+    run = jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))
+    with_empty_rows, _ = run(state.params, shard_rows(cut(batch, 1), mesh))
+    without, _ = run(state.params, shard_rows(cut(unequal_batch(), 1), mesh))
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves(with_empty_rows))
+    assert relative_difference(with_empty_rows, without) < 1e-5
+
+
+def test_an_update_that_is_not_finite_changes_nothing():
+    mesh = make_mesh()
+    graphdef, state = init_state(TINY, V, mesh)
+    train_step = make_train_step(graphdef, TINY, mesh)
+    batch, key = shard_rows(cut(unequal_batch(), 2), mesh), jax.random.key(0)
+    state, metrics = train_step(state, batch, key)
+    assert metrics.finite and state.step == 1
+
+    poisoned = state._replace(params=jax.tree.map(jnp.copy, state.params))
+    table = poisoned.params["embedding"]["table"]
+    poisoned.params["embedding"]["table"] = table.at[5, 0].set(jnp.nan)
+    before = jax.device_get(poisoned)
+    after, metrics = train_step(poisoned, batch, key)
+    assert not metrics.finite and after.step == 1
+    for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(jax.device_get(after)), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_the_state_and_the_step_compile_once():
+    mesh = make_mesh()
+    graphdef, state = init_state(TINY, V, mesh)
+    train_step = make_train_step(graphdef, TINY, mesh)
+    for update in range(3):
+        batch = shard_rows(cut(unequal_batch(), 2), mesh)
+        state, _ = train_step(state, batch, jax.random.key(update))
+    assert train_step._cache_size() == 1
+
+
+def compiled_memory(vocab_size: int, rows: int = 64, length: int = 64) -> int:
+    """Bytes of temporaries of the compiled update on 4096 tokens, nothing allocated."""
+    mesh = make_mesh()
+    config = Config(model=ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8))
+    graphdef, state = init_state(config, vocab_size, mesh)
+    batch = Batch(*(np.zeros((1, rows, length), np.int32) for _ in Batch._fields))
+    compiled = (
+        make_train_step(graphdef, config, mesh).lower(state, shard_rows(batch, mesh), jax.random.key(0)).compile()
+    )
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_no_logits_of_a_whole_batch(devices):
+    """At V = 37,000 the logits of 4096 tokens are 606 MB; a chunk of 1024 is 152 MB, with its gradient 303 MB."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from test_train_step import compiled_memory\n"
+        "print(compiled_memory(37_000, rows=64 * int(sys.argv[2])))"
+    )
+    environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(devices)]
+    temporaries = int(subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout)
+    assert temporaries < 4096 * 37_000 * 4 * 0.75, f"{temporaries:,} bytes"

@@ -1,0 +1,3 @@
+from vaswani.cli import main
+
+main()

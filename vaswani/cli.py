@@ -1,0 +1,249 @@
+"""The command line: parses, calls, prints. Exit codes: 0 done, 1 the work failed, 2 the input is wrong."""
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from vaswani import config as config_module
+from vaswani.config import Config
+from vaswani.errors import UserError, WorkFailed
+
+CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, else last)"
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and ends the process."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs one command. Returns the exit code."""
+    try:
+        arguments = parse(argv)
+        arguments.command(arguments)
+        return 0
+    except UserError as error:
+        print(f"vaswani: {error}", file=sys.stderr)
+        return 2
+    except WorkFailed as error:
+        print(f"vaswani: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        sys.stdout = None
+        return 1
+    except KeyboardInterrupt:
+        print("vaswani: interrupted", file=sys.stderr)
+        return 130
+
+
+# --- commands; each imports what it needs, so that `--help` does not wait for JAX ---
+
+
+def prepare(a: argparse.Namespace) -> None:
+    from vaswani.data.prepare import prepare
+    from vaswani.pipeline import PREPARED
+
+    prepare(a.config, PREPARED)
+
+
+def train(a: argparse.Namespace) -> None:
+    from vaswani.pipeline import train_run
+    from vaswani.run_directory import RunDirectory
+
+    stoppable(lambda: train_run(a.config, a.run, RunDirectory.open(a.init) if a.init else None))
+
+
+def average(a: argparse.Namespace) -> None:
+    from vaswani.pipeline import average_run
+    from vaswani.training.metrics import say
+
+    steps = average_run(a.run, a.last)
+    say(f"{a.run.averaged}: mean of the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
+
+
+def translate(a: argparse.Namespace) -> None:
+    from vaswani.decoding.stream import translate_stream
+    from vaswani.decoding.translator import load_translator
+    from vaswani.pipeline import use_compilation_cache
+
+    use_compilation_cache()
+    translator, _ = load_translator(a.run, a.checkpoint, settings_of_run(a).decode)
+    output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")  # whatever the locale says
+    translate_stream(translator, sys.stdin.buffer, output, a.n_best, a.scores)
+
+
+def evaluate(a: argparse.Namespace) -> None:
+    from vaswani.evaluation import bleu
+    from vaswani.pipeline import evaluate_files, evaluate_run
+
+    config = settings_of_run(a)
+    if bool(a.ref) != bool(a.src or a.hyp):
+        raise UserError("--ref FILE goes with --src FILE (translate and score) or --hyp FILE (score only)")
+    if a.ref:
+        results = evaluate_files(a.run, config, a.checkpoint, a.ref, src=a.src, hyp=a.hyp)
+    else:
+        results = evaluate_run(a.run, config, a.checkpoint)
+    print_scores(bleu.to_json(results), bleu.format_table(results), a.json)
+
+
+def reproduce(a: argparse.Namespace) -> None:
+    from vaswani.evaluation import bleu
+    from vaswani.pipeline import reproduce
+
+    def work() -> None:
+        results = reproduce(a.config, a.run)
+        print_scores(bleu.to_json(results), bleu.format_table(results), a.json)
+
+    stoppable(work)
+
+
+def report(a: argparse.Namespace) -> None:
+    from vaswani.report.page import write_report
+
+    print(write_report(a.run))
+
+
+def status(a: argparse.Namespace) -> None:
+    from vaswani.report.status import format_status, read_status
+
+    rows = read_status(a.runs)
+    print_scores(rows, format_status(rows, a.runs), a.json)
+
+
+# --- arguments ---
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command's arguments, CONFIG and RUN already read.
+
+    Raises:
+        UserError: in place of argparse's usage text.
+    """
+    a = build_parser().parse_args(argv)
+    if "config" in a:
+        path = Path(a.config)
+        settings = {key: value for key in config_module.descriptions() if (value := getattr(a, key, None)) is not None}
+        a.config = config_module.override(config_module.load(path), settings)
+        if "run" in a:
+            from vaswani.pipeline import RUNS
+            from vaswani.run_directory import RunDirectory
+
+            a.run = RunDirectory(a.run or RUNS / path.name.removesuffix(".toml"))
+    elif "run" in a:
+        from vaswani.run_directory import RunDirectory
+
+        a.run = RunDirectory.open(a.run)
+    return a
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        unknown = message.removeprefix("unrecognized arguments: --").split()[0].split("=")[0].replace("-", "_")
+        hint = config_module.nearest(unknown) if message.startswith("unrecognized arguments: --") else ""
+        raise UserError(f"{message}{hint.replace('_', '-')}; see `{self.prog} --help`")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="vaswani",
+        allow_abbrev=False,
+        description='The Transformer of "Attention Is All You Need", from raw text to BLEU.',
+        epilog="First time? `vaswani reproduce configs/toy.toml` goes the whole way in a few minutes on a laptop.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+
+    def command(function: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            function.__name__, help=help, description=help, allow_abbrev=False,
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )  # fmt: skip
+        sub.set_defaults(command=function)
+        return sub
+
+    sub = command(prepare, "get the text, clean the training split, learn the joint BPE, encode")
+    takes_config(sub)
+    sub = command(train, "train a model; started again, it goes on exactly where it stopped")
+    takes_config(sub, run=True)
+    sub.add_argument("--init", metavar="RUN", default=argparse.SUPPRESS, help="start from this run's parameters")
+    sub.set_defaults(init=None)
+    sub = command(average, "average the last checkpoints' parameters into RUN/averaged")
+    takes_run(sub)
+    sub.add_argument("--last", type=int, metavar="N", help="how many (default: train.average_last of the run)")
+    sub = command(translate, "translate stdin to stdout, line by line; on a terminal, a prompt")
+    takes_run(sub, decode=True)
+    sub.add_argument("--n-best", type=int, default=1, metavar="N", help="translations a line, at most the beam")
+    sub.add_argument("--scores", action="store_true", help="LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT a translation")
+    sub = command(evaluate, "translate the test sets and score them in every convention")
+    takes_run(sub, decode=True)
+    sub.add_argument("--src", type=Path, metavar="FILE", help="translate and score this file instead")
+    sub.add_argument("--ref", type=Path, metavar="FILE", help="the references of --src or --hyp")
+    sub.add_argument("--hyp", type=Path, metavar="FILE", help="score these translations instead of making them")
+    takes_json(sub)
+    sub = command(reproduce, "prepare, train, average, evaluate and report: the main job in one command")
+    takes_config(sub, run=True)
+    takes_json(sub)
+    sub = command(report, "write RUN/report.html: curves, translations, scores")
+    takes_run(sub)
+    sub = command(status, "what each run is at")
+    sub.add_argument("runs", nargs="?", type=Path, default=Path("runs"), help="the directory that holds the runs")
+    takes_json(sub)
+    return parser
+
+
+def takes_config(parser: argparse.ArgumentParser, run: bool = False) -> None:
+    parser.add_argument("config", metavar="CONFIG", help="a TOML file, as configs/toy.toml")
+    if run:
+        parser.add_argument(
+            "--run", metavar="RUN", default=argparse.SUPPRESS, help="run directory (default: runs/NAME)"
+        )
+        parser.set_defaults(run=None)
+    takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG says, or else")
+
+
+def takes_run(parser: argparse.ArgumentParser, decode: bool = False) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory, as runs/toy")
+    if decode:
+        parser.add_argument("--checkpoint", default="auto", metavar="WHICH", help=CHECKPOINT_HELP)
+        takes_settings(parser, ("decode",), "RUN/config.toml says, or else")
+
+
+def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], otherwise: str) -> None:
+    """One option a setting, made from the schema."""
+    defaults = config_module.flatten(Config())
+    for table in tables:
+        group = parser.add_argument_group(f"settings: {table}", f"In brackets, the value where {otherwise} nothing.")
+        for key, description in config_module.descriptions().items():
+            if key.startswith(f"{table}."):
+                shown = json.dumps(defaults[key]).replace("%", "%%")
+                group.add_argument(
+                    f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", default=argparse.SUPPRESS,
+                    help=f"{description} [{shown}]".replace("%", "%%"),
+                )  # fmt: skip
+
+
+def takes_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def settings_of_run(a: argparse.Namespace) -> Config:
+    """The run's configuration with the command line's `--decode.…`."""
+    settings = {key: value for key in config_module.descriptions() if (value := getattr(a, key, None)) is not None}
+    return config_module.override(a.run.load_config(), settings)
+
+
+def print_scores(values: Any, table: str, as_json: bool) -> None:
+    print(json.dumps(values, indent=2, ensure_ascii=False) if as_json else table)
+
+
+def stoppable(work: Callable[[], None]) -> None:
+    """Ends with the shell's code for a signal once an interrupted training is saved."""
+    from vaswani.training.signals import Interrupted
+
+    try:
+        work()
+    except Interrupted as stop:
+        sys.exit(stop.exit_code)

@@ -1,0 +1,254 @@
+"""Parallel text, read as it stands: line-aligned files, local tables, the Hugging Face hub, the embedded corpus.
+
+Everything is streamed, so memory does not grow with the corpus. Text stays text: no field is guessed to be a number or
+a missing value, and only "\\n" ends a line.
+"""
+
+import csv
+import gzip
+import json
+import sys
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import compress, zip_longest
+from pathlib import Path
+from typing import Any
+
+from vaswani.config import DataConfig, ToyConfig
+from vaswani.errors import UserError
+
+Pair = tuple[str, str]
+
+TABLES = ("parquet", "json", "jsonl", "csv")
+
+
+def read_pairs(data: DataConfig, split: str) -> Iterator[Pair]:
+    """The sentence pairs of one set, in order, exactly as they stand, blank lines included.
+
+    Args:
+        data: where the text is: `dir` if given, else the embedded corpus ("toy"), else a data set of the hub.
+        split: the set's name: a file stem, mapped by `data.splits` to the hub's split.
+
+    Raises:
+        UserError: nothing of that name, sides of unequal length, not UTF-8, an empty set, an unreachable hub.
+    """
+    if data.dir:
+        pairs, name = _read_files(data, split), f"{split} in {data.dir}"
+    elif data.corpus == "toy":
+        pairs, name = _read_toy(data, split), f"{split} of the embedded corpus"
+    else:
+        pairs, name = _read_hub(data, split), f"{split} of {data.corpus}"
+    empty = True
+    for pair in pairs:
+        empty = False
+        yield pair
+    if empty:
+        raise UserError(f"{name}: holds no text")
+
+
+def read_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines of a binary file without their ends, as strict UTF-8.
+
+    A line ends at "\\n" or "\\r\\n" and nowhere else: U+2028, U+0085, "\\x0b", "\\x0c" and "\\x1c" are text. A
+    byte order mark at the start is dropped.
+
+    Args:
+        file: a file opened in binary mode, or anything that yields its lines.
+        name: what the file is called in messages.
+
+    Raises:
+        UserError: bytes that are not UTF-8, with `name` and the line's number.
+    """
+    for number, line in enumerate(file, start=1):
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
+        line = line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, line {number}: not UTF-8 (byte {line[error.start]:#04x} at position {error.start + 1}); "
+                "convert the file to UTF-8"
+            ) from None
+        yield text
+
+
+def find_files(data: DataConfig, split: str) -> list[Path]:
+    """The local files of one set: two line-aligned ones, source first, or one table.
+
+    Raises:
+        UserError: they are not there; says what was looked for, and what is there.
+    """
+    directory = Path(data.dir).expanduser()
+    if not directory.is_dir():
+        raise UserError(f"data.dir = {data.dir!r}: no such directory")
+    sides = [_first_there(directory, f"{split}.{lang}", f"{split}.{lang}.gz") for lang in (data.source, data.target)]
+    if all(sides):
+        return [path for path in sides if path]
+    table = _first_there(directory, *(f"{split}.{kind}" for kind in TABLES))
+    if table and not any(sides):
+        return [table]
+    missing = " and ".join(
+        f"{split}.{lang}[.gz]" for lang, path in zip((data.source, data.target), sides, strict=True) if not path
+    )
+    tables = "" if any(sides) else f", nor {split}.{'|'.join(TABLES)}"
+    there = sorted({path.name.split(".")[0] for path in directory.iterdir() if not path.name.startswith(".")})
+    held = f"; it holds {', '.join(there[:10])}{' …' if there[10:] else ''}" if there else "; it is empty"
+    raise UserError(f"{directory}: no {missing}{tables}{held}")
+
+
+def write_jsonl(path: Path, pairs: Iterable[Pair]) -> None:
+    """Stores pairs so that any text comes back as it was: ["source", "target"] a line."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        for pair in pairs:
+            file.write(json.dumps(pair, ensure_ascii=False) + "\n")
+
+
+def read_jsonl(path: Path, keep: Iterable[bool] | None = None) -> Iterator[Pair]:
+    """What `write_jsonl` stored; only the pairs that `keep` marks, if given."""
+    with open(path, "rb") as file:
+        for line in file if keep is None else compress(file, keep):
+            source, target = json.loads(line)
+            yield source, target
+
+
+def _first_there(directory: Path, *names: str) -> Path | None:
+    return next((directory / name for name in names if (directory / name).is_file()), None)
+
+
+def _read_files(data: DataConfig, split: str) -> Iterator[Pair]:
+    files = find_files(data, split)
+    if len(files) == 2:
+        return _aligned(*files)
+    rows = {".parquet": _parquet_rows, ".csv": _csv_rows}.get(files[0].suffix, _json_rows)(files[0])
+    return (_pair(row, data, f"{files[0]}, row {number}") for number, row in enumerate(rows, start=1))
+
+
+def file_lines(path: Path) -> Iterator[str]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            yield from read_lines(file, str(path))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path}: not a whole gzip file ({error})") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _aligned(source: Path, target: Path) -> Iterator[Pair]:
+    sources, targets = file_lines(source), file_lines(target)
+    for before, (ours, theirs) in enumerate(zip_longest(sources, targets)):
+        if ours is None or theirs is None:
+            more = before + 1 + sum(1 for _ in (sources if theirs is None else targets))
+            n_source, n_target = (more, before) if theirs is None else (before, more)
+            raise UserError(
+                f"{source} has {n_source} lines, {target} has {n_target}: "
+                "line i of the one must be the translation of line i of the other"
+            )
+        yield ours, theirs
+
+
+def _parquet_rows(path: Path) -> Iterator[Any]:
+    from pyarrow import ArrowException, parquet  # slow to import, and few corpora need it
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a parquet file: {str(error).splitlines()[0]}") from None
+
+
+def _json_rows(path: Path) -> Iterator[Any]:
+    """One JSON object a line, or one array of all."""
+    try:
+        with open(path, "rb") as file:
+            is_array = file.read(64).removeprefix(BOM_UTF8).lstrip().startswith(b"[")
+        if is_array:
+            yield from json.loads("\n".join(file_lines(path)))
+            return
+        for number, line in enumerate(file_lines(path), start=1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise UserError(f"{path}, line {number}: not JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: not JSON: {error}") from None
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
+    """One row a line under a line of column names.
+
+    The usual csv readers turn "null" and "NA" into nothing, "007" into a number, and let one quote swallow the lines up
+    to the next. Here a line whose quotes do not pair up is taken to hold quotes as plain characters.
+    """
+    columns: list[str] = []
+    for number, line in enumerate(file_lines(path), start=1):
+        try:
+            cells = next(csv.reader([line], strict=True), [])
+        except csv.Error:
+            cells = line.split(",")
+        if number == 1:
+            columns = cells
+        elif len(cells) != len(columns):
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} columns where the first line names {len(columns)}; "
+                'text that holds a comma stands in "quotes", and a row is one line'
+            )
+        else:
+            yield dict(zip(columns, cells, strict=True))
+
+
+def _pair(row: Any, data: DataConfig, where: str) -> Pair:
+    """The two texts of a table's row: {"translation": {"en": …, "de": …}}, or columns named by language."""
+    cells = row.get("translation", row) if isinstance(row, dict) else row
+    languages = (data.source, data.target)
+    if not isinstance(cells, dict) or not all(lang in cells for lang in languages):
+        there = ", ".join(cells) if isinstance(cells, dict) else type(cells).__name__
+        raise UserError(
+            f'{where}: has {there}; needs {data.source} and {data.target}, as columns or in one named "translation"'
+        )
+    source, target = ("" if cells[lang] is None else cells[lang] for lang in languages)
+    for text in (source, target):
+        if not isinstance(text, str):
+            raise UserError(f"{where}: {text!r} is not text")
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+            raise UserError(f"{where}: half of a surrogate pair, which is not Unicode text")
+    return source, target
+
+
+@lru_cache(maxsize=1)  # one call makes all sets
+def _toy_sets(toy: ToyConfig) -> dict[str, list[Pair]]:
+    from vaswani.data import toy_grammar
+
+    return toy_grammar.generate(toy)
+
+
+def _read_toy(data: DataConfig, split: str) -> Iterator[Pair]:
+    sets = _toy_sets(data.toy)
+    if split not in sets:
+        raise UserError(f"the embedded corpus has no set {split!r}; it has {', '.join(sets)}")
+    if (data.source, data.target) != ("en", "de"):
+        raise UserError(f"the embedded corpus is en to de, not {data.source} to {data.target}")
+    yield from sets[split]
+
+
+def _read_hub(data: DataConfig, split: str) -> Iterator[Pair]:
+    import datasets
+
+    hub_split = data.splits.get(split, split)
+    print(f"reading {hub_split} of {data.corpus} from the Hugging Face hub", file=sys.stderr)
+    try:
+        rows = datasets.load_dataset(data.corpus, data.subset or None, split=hub_split, streaming=True)
+        for number, row in enumerate(rows, start=1):
+            yield _pair(row, data, f"{data.corpus}, {hub_split}, row {number}")
+    except UserError:
+        raise
+    except Exception as error:  # the hub's libraries raise of every kind, from no network to no such split
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{data.corpus} {data.subset}, split {hub_split!r}: not to be had from the Hugging Face hub ({reason}); "
+            "give a directory of local files with --data.dir"
+        ) from None

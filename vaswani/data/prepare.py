@@ -1,0 +1,312 @@
+"""From text to a prepared corpus: prepared/NAME, shared by every run on it, there whole or not at all.
+
+manifest.json                 sources with checksums, what was dropped and why, the configuration of the preparation
+tokenizer.model               the joint byte-pair encoding
+{train,valid}.{source,target}.npy, ….offsets.npy    ids, memory-mapped
+{valid,test}.jsonl            raw text, ["source", "target"] a line; references are never decoded ids
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+
+from vaswani.config import Config, DataConfig, ToyConfig, differences
+from vaswani.data.cleaning import CleanedPairs, Dropped, clean, sample
+from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_jsonl
+from vaswani.data.encoded import EncodedPairs, Writer
+from vaswani.data.tokenizer import Tokenizer, learn
+from vaswani.errors import UserError
+from vaswani.run_directory import atomic_path, write_failure, write_json
+
+T = TypeVar("T")
+
+# More pairs would hardly change the pieces, and SentencePiece keeps what it learns from in memory.
+LEARN_FROM_PAIRS = 1_000_000
+CHUNK = 10_000  # pairs encoded at a time
+
+
+class PreparedCorpus:
+    """What `prepare` made.
+
+    Example:
+        corpus = PreparedCorpus.open("prepared/multi30k")
+        corpus.pairs("train").source(0)              # ids, the last one is the end symbol
+        sources, references = corpus.raw("test_2016_flickr")
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any], tokenizer: Tokenizer):
+        self.path = path
+        self.manifest = manifest
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def open(cls, path: str | Path) -> "PreparedCorpus":
+        """Opens prepared/NAME.
+
+        Raises:
+            UserError: it is not there, or its tokenizer is not the one it was encoded with.
+        """
+        path = Path(path)
+        try:
+            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"{path}: no prepared corpus; `vaswani prepare CONFIG` makes it") from None
+        except ValueError as error:
+            raise UserError(f"{path / 'manifest.json'}: cannot be read ({error}); prepare again") from None
+        tokenizer = Tokenizer.load(path / "tokenizer.model")
+        if tokenizer.checksum != manifest["tokenizer"]["sha256"]:
+            raise UserError(f"{path / 'tokenizer.model'}: not the tokenizer that this corpus was encoded with")
+        return cls(path, manifest, tokenizer)
+
+    def pairs(self, name: str) -> EncodedPairs:
+        """The encoded pairs of the training or validation set, by the set's name (`data.train`, `data.valid`)."""
+        self._check(name, encoded=True)
+        return EncodedPairs.load(self.path, name)
+
+    def raw(self, name: str) -> tuple[list[str], list[str]]:
+        """Sources and references of the validation set or a test set, as they stood in the corpus."""
+        self._check(name, encoded=False)
+        pairs = list(read_jsonl(self.path / f"{name}.jsonl"))
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
+    def _check(self, name: str, encoded: bool) -> None:
+        data = self.manifest["config"]
+        names = [data["train"], data["valid"]] if encoded else [data["valid"], *data["tests"]]
+        if name not in names:
+            kind = "encoded" if encoded else "raw"
+            raise UserError(f"{self.path}: has no {kind} set {name!r}; it has {', '.join(dict.fromkeys(names))}")
+
+
+def prepare(config: Config, root: Path = Path("prepared")) -> PreparedCorpus:
+    """Reads the text, cleans the training set, learns the joint encoding, encodes; or finds all that done.
+
+    A corpus of that name is used again if it was prepared alike; where the text is read from (`data.dir`) may differ,
+    and test sets that it lacks are added. Two processes never prepare one corpus at the same time.
+
+    Args:
+        config: only `config.data` matters.
+        root: where prepared corpora live.
+
+    Raises:
+        UserError: the text is missing or broken, the vocabulary too large, or the name taken by another preparation.
+        WorkFailed: the disk is full, or cannot be written to.
+    """
+    data = config.data
+    _check_names(data)
+    final, partial = root / data.name, root / f".{data.name}.partial"
+    if not final.exists():
+        with _only_one(root, data.name):
+            if not final.exists():  # another process may just have finished it
+                try:
+                    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+                    partial.mkdir()
+                    _build(data, partial)
+                    os.rename(partial, final)
+                except OSError as error:  # from writing: `corpus` explains its own
+                    raise write_failure(final, error) from None
+                finally:
+                    shutil.rmtree(partial, ignore_errors=True)
+                return PreparedCorpus.open(final)
+    return _use_again(PreparedCorpus.open(final), data)
+
+
+def _build(data: DataConfig, directory: Path) -> None:
+    """Everything of a prepared corpus, into an empty directory."""
+    raw_sets = dict.fromkeys((data.valid, *data.tests))
+    for name in raw_sets:  # first, so that a wrong name is found before the long work
+        _store_raw(data, name, directory)
+
+    dropped = Dropped()
+    pairs = CleanedPairs(directory / "cleaned.jsonl")
+    pairs.fill(clean(_watched(read_pairs(data, data.train), f"reading {data.train}"), data.max_length_ratio, dropped))
+    first = pairs.first_of_equals(dropped) if data.deduplicate else np.ones(len(pairs), bool)
+    kept = sample(first, data.limit)
+    _check_left(int(kept.sum()), data, dropped)
+
+    model = directory / "tokenizer.model"
+    learning = sample(kept, LEARN_FROM_PAIRS)
+    _say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
+    learnt = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
+    if learnt["skipped"]:
+        _say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
+    tokenizer = Tokenizer.load(model)
+
+    train = _watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
+    encoded = _encode(train, tokenizer, directory, data.train, data.max_tokens, dropped)
+    _check_left(encoded["pairs"], data, dropped)
+    _say(f"{data.train}: {encoded['pairs']:,} pairs; dropped: {dropped}")
+    pairs.path.unlink()
+
+    valid = _encode(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
+    manifest = {
+        "config": asdict(data),
+        "sources": {name: _source(data, name) for name in (data.train, *raw_sets)},
+        "sets": {data.train: encoded, data.valid: valid},
+        "dropped": dropped.to_dict(),
+        "tokenizer": {"sha256": tokenizer.checksum, "vocab_size": tokenizer.vocab_size, **learnt},
+        "versions": {name: importlib.metadata.version(name) for name in ("sentencepiece", "datasets", "numpy")},
+    }
+    write_json(directory / "manifest.json", manifest)
+
+
+def _encode(
+    pairs: Iterable[Pair],
+    tokenizer: Tokenizer,
+    directory: Path,
+    name: str,
+    max_tokens: int = 0,
+    dropped: Dropped | None = None,
+) -> dict[str, Any]:
+    """Writes the ids of one set, without the pairs of more than `max_tokens` tokens a side, end symbol counted.
+
+    Returns:
+        Pairs and, for each side, words, tokens (end symbols not counted) and fertility, their ratio.
+    """
+    pairs, count = iter(pairs), 0
+    words, tokens = np.zeros(2, int), np.zeros(2, int)
+    with Writer(directory, name, tokenizer.vocab_size) as writer:
+        while chunk := list(islice(pairs, CHUNK)):
+            sides = [tokenizer.encode_batch([pair[side] for pair in chunk]) for side in (0, 1)]
+            fits = [not max_tokens or max(len(s), len(t)) < max_tokens for s, t in zip(*sides, strict=True)]
+            if dropped is not None:
+                for pair in compress(chunk, (not fit for fit in fits)):
+                    dropped.add("too long", pair)
+            sides = [list(compress(side, fits)) for side in sides]
+            writer.append(*sides)
+            count += len(sides[0])
+            tokens += [sum(map(len, side)) for side in sides]
+            words += [sum(len(pair[side].split()) for pair in compress(chunk, fits)) for side in (0, 1)]
+    fertility = [round(float(t / max(w, 1)), 3) for t, w in zip(tokens, words, strict=True)]
+    return {"pairs": count, "words": words.tolist(), "tokens": tokens.tolist(), "fertility": fertility}
+
+
+def _store_raw(data: DataConfig, name: str, directory: Path) -> None:
+    with atomic_path(directory / f"{name}.jsonl") as temporary:
+        write_jsonl(temporary, read_pairs(data, name))
+
+
+def _check_left(pairs: int, data: DataConfig, dropped: Dropped) -> None:
+    if not pairs:
+        raise UserError(f"{data.train}: no pair is left after cleaning; dropped: {dropped}")
+
+
+def _source(data: DataConfig, name: str) -> dict[str, Any]:
+    """Where a set came from."""
+    if data.dir:
+        return {"files": [{"path": str(path.resolve()), "sha256": _checksum(path)} for path in find_files(data, name)]}
+    if data.corpus == "toy":
+        return {"toy": asdict(data.toy)}
+    return {"hub": data.corpus, "subset": data.subset, "split": data.splits.get(name, name)}
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
+    """Checks that the corpus is the one that would be prepared now, and adds test sets it lacks."""
+    another_name = "choose another name with --data.name, or remove it"
+    try:
+        old = TypeAdapter(DataConfig).validate_python(corpus.manifest["config"])
+    except ValidationError:
+        raise UserError(f"{corpus.path}: was prepared by another version of vaswani; {another_name}") from None
+    if differ := differences(_essentials(old), _essentials(data)):
+        listed = ", ".join(f"data.{key} = {was!r}, not {now!r}" for key, (was, now) in differ.items())
+        raise UserError(f"{corpus.path}: was prepared with {listed}; {another_name}")
+    if data.dir:
+        _check_sources(corpus, data, another_name)
+    _say(f"{corpus.path}: prepared already, used again")
+    if set(data.tests) <= set(corpus.manifest["config"]["tests"]):
+        return corpus
+    with _only_one(corpus.path.parent, corpus.path.name):
+        manifest = PreparedCorpus.open(corpus.path).manifest  # another process may just have added its own
+        for name in data.tests:
+            if name not in manifest["config"]["tests"]:
+                _store_raw(data, name, corpus.path)
+                manifest["config"]["tests"].append(name)
+                manifest["sources"][name] = _source(data, name)
+                _say(f"{corpus.path}: test set {name} added")
+        write_json(corpus.path / "manifest.json", manifest)
+    return PreparedCorpus.open(corpus.path)
+
+
+def _essentials(data: DataConfig) -> DataConfig:
+    """The configuration without what the training pairs and the tokenizer do not depend on."""
+    splits = {name: data.splits.get(name, name) for name in (data.train, data.valid)}
+    toy = data.toy if data.corpus == "toy" else ToyConfig()
+    return replace(data, name="", dir="", tests=(), splits=splits, toy=toy)
+
+
+def _check_sources(corpus: PreparedCorpus, data: DataConfig, another_name: str) -> None:
+    """Refuses files that are there but are not those that were prepared."""
+    for name in (data.train, data.valid):
+        recorded = [file["sha256"] for file in corpus.manifest["sources"][name].get("files", [])]
+        try:
+            files = find_files(data, name)
+        except UserError:
+            continue  # the prepared corpus does not need them any more
+        if recorded != [_checksum(path) for path in files]:
+            raise UserError(
+                f"{corpus.path}: was not prepared from what {', '.join(map(str, files))} hold; {another_name}"
+            )
+
+
+def _check_names(data: DataConfig) -> None:
+    """Names become file names."""
+    for key, names in {
+        "name": (data.name,),
+        "train": (data.train,),
+        "valid": (data.valid,),
+        "tests": data.tests,
+    }.items():
+        for name in names:
+            if not name or name.startswith(".") or "/" in name or "\0" in name:
+                raise UserError(f"data.{key}: {name!r} cannot be the name of a file")
+    if data.train in (data.valid, *data.tests):
+        raise UserError(f"data.train = {data.train!r} cannot be the validation set or a test set too")
+
+
+@contextmanager
+def _only_one(root: Path, name: str) -> Iterator[None]:
+    """Waits until no other process works on the corpus `name`."""
+    lock = FileLock(root / f".{name}.lock")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        _say(f"{root / name}: another process prepares it; waiting")
+        lock.acquire()
+    except OSError as error:
+        raise write_failure(root / name, error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
+    """The items, with a progress bar where a person watches."""
+    quiet = not sys.stderr.isatty()
+    console = Console(stderr=True)
+    return track(items, escape(what), total=total, console=console, transient=True, disable=quiet)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,0 +1,152 @@
+"""The joint byte-pair encoding (section 5.1), by SentencePiece.
+
+Text is not normalised: what goes in comes out, be it emoji, tabs, NUL, "…", combining accents, or "</s>" written out.
+Characters too rare for a piece of their own are spelled in bytes, so nothing is unknown. One exception: "▁" (U+2581),
+SentencePiece's own sign for a space, comes out as a space.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from vaswani.errors import UserError
+from vaswani.run_directory import atomic_path
+
+PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
+SPECIALS = (PAD, BEGIN, END, UNKNOWN)
+
+# SentencePiece leaves out what is longer, and what holds the sign it uses for unknown characters.
+MAX_LINE_BYTES = 4192
+RESERVED = "\u2585"
+# Fixed, so that a machine's cores have no say in the pieces.
+THREADS = 8
+# The rarest 0.01% of the characters are spelled in bytes: in a large corpus those are thousands, each seen a few times.
+CHARACTER_COVERAGE = 0.9999
+
+
+class Tokenizer:
+    """Text to ids of joint pieces, and back.
+
+    Example:
+        tokenizer = Tokenizer.load("prepared/toy/tokenizer.model")
+        tokenizer.decode(tokenizer.encode("Two dogs."))  # 'Two dogs.'
+    """
+
+    def __init__(self, model: bytes, name: str = "tokenizer"):
+        """Takes the bytes of a SentencePiece model (a path would be split at its commas).
+
+        Raises:
+            UserError: not a model, or one with other special symbols; `name` says which file.
+        """
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except Exception:  # the library raises several kinds for a broken model
+            raise UserError(f"{name}: not a SentencePiece model") from None
+        processor = self._processor
+        specials = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
+        if specials != SPECIALS:
+            raise UserError(f"{name}: its pad, begin, end and unknown symbols are {specials}, not {SPECIALS}")
+        self.vocab_size: int = processor.vocab_size()
+        self.checksum: str = hashlib.sha256(model).hexdigest()
+        """Of the model file; two tokenizers of one size need not be the same tokenizer."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads a `tokenizer.model`.
+
+        Raises:
+            UserError: no such file, or not a tokenizer of ours.
+        """
+        try:
+            return cls(Path(path).read_bytes(), name=str(path))
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such tokenizer; `vaswani prepare` makes it") from None
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the text's pieces, without begin and end symbols."""
+        return self._processor.encode(text)
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """`encode` of each text, in threads."""
+        return self._processor.encode(texts, num_threads=THREADS)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """One line of text: special symbols are left out, and a line end spelled in bytes becomes a space."""
+        text = self._processor.decode([int(i) for i in ids if i not in SPECIALS])
+        return text.replace("\r", " ").replace("\n", " ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces' own spellings, "▁" for a space."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def learn(lines: Iterator[str], vocab_size: int, path: Path) -> dict[str, int]:
+    """Learns the byte-pair encoding and writes it. The same lines give the same pieces.
+
+    Args:
+        lines: text of both languages.
+        vocab_size: pieces in all: 4 special symbols, 256 bytes, characters and merges.
+        path: the model file to write.
+
+    Returns:
+        How many lines were given ("lines"), and how many of those SentencePiece leaves out ("skipped").
+
+    Raises:
+        UserError: the corpus cannot fill, or not fit into, so many pieces; names the limit.
+    """
+    counts = {"lines": 0, "skipped": 0}
+
+    def counted() -> Iterator[str]:
+        for line in lines:
+            counts["lines"] += 1
+            # len(line) first: most lines are far too short to need encoding
+            too_long = len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES
+            if too_long or RESERVED in line:
+                counts["skipped"] += 1
+            else:
+                yield line
+
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=counted(),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=CHARACTER_COVERAGE,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            # So a word has the same piece at a line's start as within it; decoding takes the space away again.
+            add_dummy_prefix=True,
+            pad_id=PAD,
+            bos_id=BEGIN,
+            eos_id=END,
+            unk_id=UNKNOWN,
+            num_threads=THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise _explain(str(error), vocab_size) from None
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(model.getvalue())
+    return counts
+
+
+def _explain(message: str, vocab_size: int) -> Exception:
+    """The user's error behind one of SentencePiece's checks."""
+    if match := re.search(r"set it to a value <= (\d+)", message):
+        return UserError(
+            f"data.vocab_size = {vocab_size} is too large for this corpus: it yields at most {match[1]} pieces"
+        )
+    if match := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return UserError(
+            f"data.vocab_size = {vocab_size} is too small: special symbols, bytes and characters alone are {match[1]}"
+        )
+    if "!sentences_.empty()" in message:
+        return UserError("no text to learn a byte-pair encoding from")
+    return RuntimeError(message)

@@ -1,0 +1,52 @@
+"""Text streams through a translator: N lines in, N lines out, in order; what `vaswani translate` does."""
+
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO, TextIO
+
+from vaswani.data.corpus import read_lines
+from vaswani.decoding.translator import Hypothesis, Translator
+
+
+def translate_stream(
+    translator: Translator, source: BinaryIO, output: TextIO, n_best: int = 1, with_scores: bool = False
+) -> None:
+    """Translates lines as they come, and writes them as they are ready, in bounded memory.
+
+    Args:
+        source: UTF-8 lines ended by "\\n" alone.
+        n_best: lines written for each line read.
+        with_scores: write LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT, so that an n-best list can be told apart.
+
+    Raises:
+        UserError: not UTF-8 (names the line); n_best exceeds the beam.
+    """
+    lines = _prompted(source) if source.isatty() else read_lines(source, "standard input")
+    if source.isatty():
+        translations = (translator.translate([line], n_best).__next__() for line in lines)
+    else:
+        translations = translator.translate(lines, n_best)
+    for number, hypotheses in enumerate(translations, start=1):
+        for hypothesis in hypotheses:
+            output.write(_line(number, hypothesis, with_scores) + "\n")
+        if source.isatty():
+            output.flush()
+    output.flush()
+
+
+def _line(number: int, hypothesis: Hypothesis, with_scores: bool) -> str:
+    if not with_scores:
+        return hypothesis.text
+    return f"{number}\t{hypothesis.score:.6f}\t{hypothesis.log_prob:.6f}\t{hypothesis.text}"
+
+
+def _prompted(source: BinaryIO) -> Iterator[str]:
+    """Asks for one line after another until Ctrl-D."""
+    lines = read_lines(source, "standard input")
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        try:
+            yield next(lines)
+        except StopIteration:
+            print(file=sys.stderr)
+            return

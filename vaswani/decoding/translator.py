@@ -1,0 +1,217 @@
+"""Lines of text in, translations out, in the same order."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from vaswani import checkpoints
+from vaswani.config import DecodeConfig
+from vaswani.data.tokenizer import END, PAD, Tokenizer
+from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
+from vaswani.errors import UserError
+from vaswani.model import build, reorder_cache
+from vaswani.run_directory import RunDirectory
+
+WINDOW = 4096  # lines read, sorted by length and answered together
+SHORTEST_BUCKET = 16  # tokens; the others are its doubles
+FEW_ROWS = 8  # the other batch size, for what is left over and for a few lines typed by hand
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation of one line."""
+
+    text: str
+    score: float
+    """log_prob / ((5 + length) / 6)^α."""
+    log_prob: float
+    """log P(Y|X), natural logarithm."""
+    length: int
+    """Tokens, the end symbol counted."""
+
+
+BLANK = Hypothesis("", 0.0, 0.0, 0)
+
+
+class Translator:
+    """Translates by beam search (section 6.1) on all of this process's devices.
+
+    Batches have few shapes: a source is padded to a bucket, 16 tokens or a double of it, a batch to one of two numbers
+    of rows a bucket. Each shape is compiled when first met, and kept as long as the translator.
+
+    Args:
+        graphdef, params: the model's two halves. `params` may be replaced (`translator.params = …`) by later ones of
+            the same model; nothing is compiled again.
+        tokenizer: encodes sources and decodes outputs; of the model's vocabulary size.
+        decode: beam, α, limits and batch size.
+
+    Raises:
+        UserError: the tokenizer's vocabulary is not the model's.
+    """
+
+    def __init__(self, graphdef: nnx.GraphDef, params: dict[str, Any], tokenizer: Tokenizer, decode: DecodeConfig):
+        model = nnx.merge(graphdef, params)
+        if (V := model.embedding.table.shape[0]) != tokenizer.vocab_size:
+            raise UserError(f"the tokenizer has {tokenizer.vocab_size} pieces, the model {V}: take the run's own")
+        self.params, self.tokenizer, self.decode = params, tokenizer, decode
+        self.max_source_length, self.max_target_length = decode.max_source_length, sys.maxsize
+        self.bound = f"decode.max_source_length = {decode.max_source_length}"
+        if model.config.positions == "learned":
+            self.max_target_length = model.config.max_positions
+            if model.config.max_positions < decode.max_source_length:
+                self.max_source_length = model.config.max_positions
+                self.bound = f"model.max_positions = {model.config.max_positions}"
+
+        devices = jax.local_devices()
+        self.mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
+        self._search = jax.jit(partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length"))
+
+    def translate(
+        self, lines: Iterable[str], n_best: int = 1, on_warning: Callable[[str], None] | None = None
+    ) -> Iterator[list[Hypothesis]]:
+        """Translates lines in windows of some thousand, so that any number of them needs the same memory.
+
+        Args:
+            lines: text without line ends.
+            n_best: translations a line, at most `decode.beam`.
+            on_warning: told of each line that had to be cut, by its number from 1; by default it goes to stderr.
+
+        Returns:
+            for each line, in order, its 1 to `n_best` translations, the best first; for a blank line an empty one.
+
+        Raises:
+            UserError: n_best exceeds the beam.
+        """
+        check_n_best(n_best, self.decode.beam)  # here and not in the generator, which would wait for its first use
+        return self._translate(iter(lines), n_best, on_warning or partial(print, file=sys.stderr))
+
+    def _translate(
+        self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None]
+    ) -> Iterator[list[Hypothesis]]:
+        params = jax.device_put(self.params, NamedSharding(self.mesh, PartitionSpec()))
+        done = 0
+        while window := list(islice(lines, WINDOW)):
+            sources = self._encode(window, done + 1, on_warning)
+            results = [[BLANK]] * len(window)
+            # Longest first: a batch has the shape that its first sentence needs, and the others need little less.
+            waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
+            while waiting:
+                bucket = self._bucket(len(sources[waiting[0]]))
+                rows = self._rows(bucket, len(waiting))
+                batch, waiting = waiting[:rows], waiting[rows:]
+                found = self._search_batch(params, [sources[i] for i in batch], bucket, rows, n_best)
+                for row, i in enumerate(batch):
+                    results[i] = self._hypotheses(found, row)
+            yield from results
+            done += len(window)
+
+    def _encode(self, lines: Sequence[str], first: int, on_warning: Callable[[str], None]) -> list[list[int]]:
+        """Token ids of each line with the end symbol; none for a blank line."""
+        sources: list[list[int]] = [[] for _ in lines]
+        filled = [i for i, line in enumerate(lines) if line.strip()]
+        most = self.max_source_length - 1
+        for i, ids in zip(filled, self.tokenizer.encode_batch([lines[i] for i in filled]), strict=True):
+            if len(ids) > most:
+                on_warning(
+                    f"line {first + i}: only the first {most} of {len(ids)} tokens are translated ({self.bound})"
+                )
+            if ids:
+                sources[i] = [*ids[:most], END]
+        return sources
+
+    def _bucket(self, length: int) -> int:
+        bucket = SHORTEST_BUCKET
+        while bucket < length:
+            bucket *= 2
+        return min(bucket, self.max_source_length)
+
+    def _rows(self, bucket: int, waiting: int) -> int:
+        """Rows of a batch, the same number on each device."""
+        rows = max(1, self.decode.batch_tokens // bucket)
+        if waiting <= FEW_ROWS:
+            rows = min(rows, FEW_ROWS)
+        return -(-rows // self.mesh.size) * self.mesh.size
+
+    def _search_batch(
+        self, params: dict[str, Any], sources: list[list[int]], bucket: int, rows: int, n_best: int
+    ) -> Hypotheses:
+        """One run of the compiled search; rows without a sentence have limit 0, so nothing waits for them."""
+        extra = self.decode.max_extra_tokens
+        source, limits = np.full((rows, bucket), PAD, np.int32), np.zeros(rows, np.int32)
+        for row, ids in enumerate(sources):
+            source[row, : len(ids)] = ids
+            limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
+        max_length = min(bucket - 1 + extra, self.max_target_length)
+        return jax.device_get(self._search(params, source, limits, n_best=n_best, max_length=max_length))
+
+    def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
+        hypotheses = []
+        for tokens, length, score, log_prob in zip(*(field[row] for field in found), strict=True):
+            if hypotheses and not np.isfinite(score):  # fewer outputs exist than were asked for
+                break
+            text = self.tokenizer.decode([int(token) for token in tokens[:length] if token != END])
+            hypotheses.append(Hypothesis(text, float(score), float(log_prob), int(length)))
+        return hypotheses
+
+
+def _search(
+    graphdef: nnx.GraphDef,
+    decode: DecodeConfig,
+    mesh: jax.sharding.Mesh,
+    params: dict[str, Any],
+    source: jax.Array,
+    limits: jax.Array,
+    *,
+    n_best: int,
+    max_length: int,
+) -> Hypotheses:
+    """Encodes and searches one batch, its rows split over the devices."""
+
+    def search(params: dict[str, Any], source: jax.Array, limits: jax.Array) -> Hypotheses:
+        model = nnx.merge(graphdef, params)
+        segments = (source != PAD).astype(jnp.int32)
+        memory = model.encode(source, segments, jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape))
+
+        def step(tokens, position, cache):
+            hidden, cache = model.decode_step(tokens, position, cache)
+            return model.logits(hidden), cache
+
+        cache = model.init_cache(memory, segments, decode.beam, max_length)
+        options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
+        return beam_search(step, reorder_cache, cache, limits, **options)
+
+    # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.
+    rows = PartitionSpec("data")
+    return jax.shard_map(search, mesh=mesh, in_specs=(PartitionSpec(), rows, rows), out_specs=rows, check_vma=False)(
+        params, source, limits
+    )
+
+
+def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) -> tuple[Translator, str]:
+    """A run's model, ready to translate, without its corpus.
+
+    Args:
+        checkpoint: "auto", "averaged", "best", "last" or a step, as in `checkpoints.load_parameters`.
+        decode: how to search.
+
+    Returns:
+        the translator, and which parameters it has ("averaged", "step 300").
+
+    Raises:
+        UserError: no such checkpoint, or one of another model or tokenizer.
+    """
+    config, tokenizer = run.load_config(), Tokenizer.load(run.tokenizer_path)
+    graphdef, params = jax.eval_shape(lambda: build(config.model, tokenizer.vocab_size))
+    params, meta, label = checkpoints.load_parameters(run, checkpoint, params)
+    if meta["tokenizer"] != tokenizer.checksum:
+        raise UserError(f"{run.tokenizer_path}: not the tokenizer that {label} of {run.path} was trained with")
+    return Translator(graphdef, params, tokenizer, decode), label

@@ -1,0 +1,105 @@
+"""The stages between raw text and BLEU, one function a command; `reproduce` runs them in order."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+from vaswani import checkpoints
+from vaswani.config import Config
+from vaswani.data.corpus import file_lines
+from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.decoding.translator import load_translator
+from vaswani.errors import UserError
+from vaswani.evaluation.bleu import SetEvaluation
+from vaswani.evaluation.sets import evaluate_set, score_set
+from vaswani.evaluation.significance import check_counts
+from vaswani.report.page import write_report
+from vaswani.run_directory import RunDirectory
+from vaswani.training.loop import train
+from vaswani.training.metrics import say
+
+PREPARED = Path("prepared")
+RUNS = Path("runs")
+
+
+def use_compilation_cache() -> None:
+    """Keeps compiled programs under the user's cache directory, so that a second start does not compile again."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(root / "vaswani" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def train_run(config: Config, run: RunDirectory, init: RunDirectory | None = None) -> None:
+    """Prepares the corpus if it is not there yet, and trains."""
+    corpus = prepare(config, PREPARED)
+    use_compilation_cache()
+    train(config, run, corpus, init)
+
+
+def average_run(run: RunDirectory, last: int | None = None) -> Sequence[int]:
+    """Averages the parameters of the last checkpoints into RUN/averaged (section 6.1).
+
+    Args:
+        last: how many; by default what the run's configuration says, or as many as there are.
+
+    Returns:
+        The steps that were averaged.
+    """
+    with run.lock():
+        saved = checkpoints.steps(run.checkpoints)
+        if not saved:
+            raise UserError(f"{run.path}: no checkpoints to average; `vaswani train` makes them")
+        if last is not None and not 1 <= last <= len(saved):
+            raise UserError(
+                f"--last {last}: {run.path} holds {len(saved)} checkpoints ({', '.join(map(str, saved))}); "
+                f"choose 1 to {len(saved)}, and keep more with --train.keep-last"
+            )
+        steps = saved[-(last or run.load_config().train.average_last) :]
+        params = checkpoints.average(run.checkpoints, steps)
+        tokenizer = checkpoints.read_meta(run.checkpoints / str(steps[-1]))["tokenizer"]
+        checkpoints.save_params(run.averaged, params, {"steps": steps, "tokenizer": tokenizer})
+    return steps
+
+
+def evaluate_run(
+    run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = ()
+) -> dict[str, SetEvaluation]:
+    """Translates and scores the configuration's test sets (or `sets`), each in every convention."""
+    use_compilation_cache()
+    corpus = PreparedCorpus.open(PREPARED / config.data.name)
+    translator, label = load_translator(run, checkpoint, config.decode)
+    with run.lock():
+        results = {}
+        for name in sets or config.data.tests:
+            sources, references = corpus.raw(name)
+            results[name] = evaluate_set(run, config, name, sources, references, translator, label)
+    return results
+
+
+def evaluate_files(
+    run: RunDirectory, config: Config, checkpoint: str, ref: Path, src: Path | None, hyp: Path | None
+) -> dict[str, SetEvaluation]:
+    """Scores translations of a file (`src`), or given ones (`hyp`), against the lines of `ref`; named by its stem."""
+    name = ref.name.removesuffix(".gz").rsplit(".", 1)[0]
+    references = list(file_lines(ref))
+    if hyp is not None:
+        return {name: score_set(list(file_lines(hyp)), references, config, str(hyp))}
+    assert src is not None
+    sources = list(file_lines(src))
+    check_counts(sources, references)
+    use_compilation_cache()
+    translator, label = load_translator(run, checkpoint, config.decode)
+    with run.lock():
+        return {name: evaluate_set(run, config, name, sources, references, translator, label)}
+
+
+def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
+    """The main job: prepare, train, average, evaluate, report. Started again, it does what is left."""
+    train_run(config, run)
+    steps = average_run(run)
+    say(f"averaged the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
+    results = evaluate_run(run, config)
+    say(f"report: {write_report(run)}")
+    return results

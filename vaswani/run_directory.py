@@ -1,0 +1,227 @@
+"""The names inside a run directory, its lock, and writing files so that a half-written one never counts."""
+
+import difflib
+import errno
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from vaswani import config as config_module
+from vaswani.config import Config
+from vaswani.errors import UserError, WorkFailed
+
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "sentencepiece", "sacrebleu")
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Writes a file whole or not at all.
+
+    Missing parent directories are made. The yielded path ends like `path`, for writers that look at the suffix.
+
+    Example:
+        with atomic_path("scores.json") as temporary:
+            temporary.write_text("{}")
+
+    Args:
+        path: the file to write or replace.
+
+    Yields:
+        A path in the same directory, to be written by the caller; it takes the name `path` if the block succeeds and
+        is removed if the block fails.
+
+    Raises:
+        WorkFailed: the disk is full, or the place cannot be written to; what was there before stays.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        flush(temporary)
+        os.replace(temporary, path)
+        flush(path.parent)
+    except OSError as error:
+        raise write_failure(path, error) if _concerns(error, temporary) else error from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes `text` as UTF-8, line ends as they are, by `atomic_path`."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Writes `value` as indented JSON, by `atomic_path`."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_failure(path: Path, error: OSError) -> WorkFailed:
+    """The one line that says why `path` could not be written."""
+    why = "no space left on the disk" if _is_full(error) else error.strerror or str(error)
+    return WorkFailed(f"{path}: cannot be written: {why}")
+
+
+def flush(path: Path) -> None:
+    """Waits until a file's bytes, or a directory's names, are on the disk: a rename may otherwise get there first."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_full(error: OSError) -> bool:
+    # numpy reports a short write without an errno: "4096 requested and 0 written".
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and "requested and" in str(error))
+
+
+def _concerns(error: OSError, temporary: Path) -> bool:
+    """Whether the error comes from writing, not from something else that the caller did inside the block."""
+    return _is_full(error) or error.filename in {str(p) for p in (temporary, *temporary.parents)}
+
+
+class RunDirectory:
+    """One training run and all that comes out of it; `vaswani train` makes it, the commands after it add to it."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Names the parts of a run, whether or not it exists.
+
+        Raises:
+            UserError: the path holds a character that the checkpoints could be written under but not read back from.
+        """
+        self.path = Path(path)
+        bad = sorted(set(str(self.path.absolute())) & set("[]\\"))
+        if bad:
+            raise UserError(
+                f"{self.path.absolute()}: the path of a run cannot hold {' or '.join(map(repr, bad))}: its checkpoints "
+                "could not be read back; choose another name with --run"
+            )
+        self.config_path = self.path / "config.toml"
+        self.versions_path = self.path / "versions.json"
+        self.tokenizer_path = self.path / "tokenizer.model"
+        self.checkpoints = self.path / "checkpoints"
+        self.averaged = self.path / "averaged"
+        self.metrics_path = self.path / "metrics.jsonl"
+        self.translations = self.path / "translations"
+        self.evaluation_path = self.path / "evaluation.json"
+        self.report_path = self.path / "report.html"
+        self._holder_path = self.path / ".lock.holder"  # not the lock file: waiting processes may truncate that
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunDirectory":
+        """An existing run.
+
+        Raises:
+            UserError: there is none; the nearest name beside it is offered.
+        """
+        run = cls(path)
+        if run.exists():
+            return run
+        beside = [p.parent.name for p in run.path.parent.glob("*/config.toml")]
+        nearest = difflib.get_close_matches(run.path.name, beside, n=1)
+        hint = f"; did you mean {run.path.parent / nearest[0]}?" if nearest else ""
+        raise UserError(f"no run directory at {run.path}; runs are made by `vaswani train CONFIG`{hint}")
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.config_path.is_file()
+
+    def create(self, config: Config) -> None:
+        """Writes the resolved configuration, and the versions it runs with; on resuming, writes them anew."""
+        write_json(self.versions_path, versions())
+        write_text(self.config_path, config_module.to_toml(config))
+
+    def load_config(self) -> Config:
+        """The configuration that the run was last started with."""
+        return config_module.load(self.config_path)
+
+    def check_same(self, config: Config) -> None:
+        """Refuses to go on with a run under settings that would make it another experiment.
+
+        Raises:
+            UserError: naming every setting that differs and is not in `config.FREE_ON_RESUME`.
+        """
+        changed = config_module.differences(self.load_config(), config)
+        refused = [
+            f"{key} = {old!r} there, {new!r} now"
+            for key, (old, new) in changed.items()
+            if key not in config_module.FREE_ON_RESUME
+        ]
+        if refused:
+            raise UserError(
+                f"{self.path}: this run was begun with other settings ({'; '.join(refused)}); "
+                "set them as they were, or choose another directory with --run"
+            )
+
+    def holder(self) -> str:
+        """Who holds the lock ("process 4711 on host"), as far as is known; empty if nobody does."""
+        try:
+            with FileLock(self.path / ".lock", blocking=False):
+                return ""
+        except OSError:  # Timeout is one: it is held. Or the directory is read-only, and nobody can hold it.
+            return self._holder_path.read_text(encoding="utf-8") if self._holder_path.exists() else ""
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the run for one process. The operating system releases the lock of a process that dies.
+
+        Raises:
+            UserError: another process holds it; named by process id and host.
+        """
+        lock = FileLock(self.path / ".lock")
+        holder = self._holder_path
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock.acquire(blocking=False)
+        except OSError as error:  # Timeout is one
+            if not isinstance(error, Timeout):
+                raise write_failure(self.path, error) from None
+            who = self.holder() or "another process"
+            raise UserError(f"{self.path}: in use by {who}; wait for it, or choose another run with --run") from None
+        try:
+            write_text(holder, f"process {os.getpid()} on {socket.gethostname()}")
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            lock.release()
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Python, the platform and the packages that results depend on; the git commit where there is one."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: _version(name) for name in ("vaswani", *_PACKAGES)},
+        "commit": _commit(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():  # an installed package may lie inside a repository that is not ours
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

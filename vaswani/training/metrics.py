@@ -1,0 +1,100 @@
+"""What a run says of itself: one console line and one line of metrics.jsonl an event, TensorBoard where installed."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from vaswani.run_directory import RunDirectory, write_text
+
+
+def say(message: str) -> None:
+    """A message to the person, on stderr, as it is."""
+    print(message, file=sys.stderr, flush=True)
+
+
+class MetricsLog:
+    """Appends to metrics.jsonl. Opened at the step that training goes on from, it drops what a killed run had ahead."""
+
+    def __init__(self, run: RunDirectory, step: int):
+        _drop_after(run.metrics_path, step)
+        self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115 (closed by `close`)
+        self._tensorboard = _tensorboard(run.path / "tensorboard", step)
+
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """One event; `kind` is "train" or "valid"."""
+        self._file.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
+        self._file.flush()
+        if self._tensorboard:
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        self._file.close()
+        if self._tensorboard:
+            self._tensorboard.close()
+
+
+def _drop_after(path: Path, step: int) -> None:
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except (json.JSONDecodeError, KeyError):
+            continue  # the half-written last line of a killed run
+    write_text(path, "".join(kept))
+
+
+def _tensorboard(directory: Path, step: int) -> Any:
+    try:
+        from tensorboardX import SummaryWriter  # the extra "tensorboard"
+    except ImportError:
+        return None
+    return SummaryWriter(str(directory), purge_step=step + 1)
+
+
+class Window:
+    """Sums since the last log line."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.sums: list[Any] = []
+        self.gradient_norm = 0.0
+
+    def add(self, metrics: Any) -> None:
+        self.sums.append(metrics.sums)
+        self.gradient_norm = float(metrics.gradient_norm)
+
+    def summary(self) -> dict[str, Any]:
+        """Loss and nll in nats per target token; tokens without padding."""
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        loss, nll, target_tokens, source_tokens = (
+            float(sum(getattr(s, name) for s in self.sums))
+            for name in ("loss", "nll", "target_tokens", "source_tokens")
+        )
+        return {
+            "loss": round(loss / target_tokens, 5),
+            "nll": round(nll / target_tokens, 5),
+            "gradient_norm": round(self.gradient_norm, 5),
+            "source_tokens_per_update": round(source_tokens / len(self.sums)),
+            "target_tokens_per_update": round(target_tokens / len(self.sums)),
+            "source_tokens_per_s": round(source_tokens / seconds),
+            "target_tokens_per_s": round(target_tokens / seconds),
+            "seconds_per_update": round(seconds / len(self.sums), 4),
+        }
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(59.6), duration(3599), duration(90061)
+    ('1m00s', '59m59s', '25h01m')
+    """
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60}h{minutes % 60:02d}m"
+    return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"

@@ -1,0 +1,32 @@
+"""Adam and the paper's learning rate (section 5.3)."""
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.typing import ArrayLike
+
+from vaswani.config import ModelConfig, TrainConfig
+
+
+def learning_rate(step: ArrayLike, d_model: int, warmup: int, scale: float = 1.0) -> Array:
+    """Equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), times `scale`.
+
+    Args:
+        step: the update, counted from 1, so that the first already moves.
+
+    >>> float(learning_rate(4000, 512, 4000).round(10))
+    0.0006987711996771395
+    """
+    step = jnp.asarray(step, jnp.float32)
+    return scale * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup**-1.5)
+
+
+def make_optimizer(model: ModelConfig, train: TrainConfig) -> optax.GradientTransformation:
+    """Adam with β₁ 0.9, β₂ 0.98, ε 1e-9 by default; no clipping."""
+    return optax.adam(
+        # optax counts from 0 the updates that are done, the paper from 1 the one being made.
+        lambda done: learning_rate(done + 1, model.d_model, train.warmup, train.lr_scale),
+        b1=train.beta_1,
+        b2=train.beta_2,
+        eps=train.epsilon,
+    )

@@ -1,0 +1,166 @@
+"""One update: gradients of every micro-batch on every device, one sum, one step of Adam."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+
+from vaswani import model as transformer
+from vaswani.config import Config
+from vaswani.data.packing import Batch
+from vaswani.training.loss import Loss, smoothed_cross_entropy
+from vaswani.training.optimizer import make_optimizer
+from vaswani.training.sharding import DATA, replicated
+
+Params = dict[str, Any]
+
+
+class TrainState(NamedTuple):
+    """All that an update changes."""
+
+    step: Array  # int32 scalar: updates made
+    params: Params
+    opt_state: optax.OptState
+
+
+class Sums(NamedTuple):
+    """Totals over the target tokens of an update, padding not counted."""
+
+    loss: Array  # smoothed, nats
+    nll: Array  # unsmoothed, nats
+    target_tokens: Array
+    source_tokens: Array
+
+
+class StepMetrics(NamedTuple):
+    sums: Sums
+    gradient_norm: Array
+    finite: Array  # False: the update was not applied, the state is what it was
+
+
+def init_state(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.GraphDef, TrainState]:
+    """A fresh model and optimiser, made in place on every device of the mesh."""
+    optimizer = make_optimizer(config.model, config.train)
+    graphdef, _ = nnx.split(nnx.eval_shape(lambda: transformer.Transformer(config.model, vocab_size, nnx.Rngs(0))))
+
+    # Under jit with the final sharding: a state that had to be moved would make the first update compile twice.
+    @partial(jax.jit, out_shardings=replicated(mesh))
+    def init() -> TrainState:
+        params = transformer.build(config.model, vocab_size, config.train.seed)[1]
+        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+
+    return graphdef, init()
+
+
+def batch_loss(graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: float, key: Array | None) -> Sums:
+    """Summed loss of rows [rows, row_length]; with a key, with dropout."""
+    model: transformer.Transformer = nnx.merge(graphdef, params)
+    source_key, target_key = transformer.split_key(key, 2)
+    memory = model.encode(batch.source, batch.source_segments, batch.source_positions, source_key)
+    hidden = model.decode(
+        batch.target_input,
+        batch.target_segments,
+        batch.target_positions,
+        memory,
+        batch.source_segments,
+        target_key,
+    )
+    table = params["embedding"]["table"]
+    hidden, targets = hidden.reshape(-1, hidden.shape[-1]), batch.target_output.reshape(-1)
+    loss: Loss = smoothed_cross_entropy(hidden, table, targets, epsilon)
+    return Sums(loss.smoothed, loss.nll, jnp.sum(batch.target_segments > 0), jnp.sum(batch.source_segments > 0))
+
+
+def gradients(
+    graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: float, key: Array | None, mesh: Mesh
+) -> tuple[Params, Sums]:
+    """The gradient of the loss summed over a whole update, with its sums.
+
+    Args:
+        batch: [micro_batches, rows, row_length], rows divided among the mesh's devices.
+        key: for dropout; None for none.
+
+    Each device goes through its micro-batches, and a single sum over devices follows. Dividing by the tokens of the
+    whole update comes after, so how an update is cut into rows, micro-batches and devices does not change it.
+    """
+
+    def on_one_device(params: Params, batch: Batch) -> tuple[Params, Sums]:
+        def one_micro_batch(total, numbered):
+            index, micro_batch = numbered
+            micro_key = None if key is None else jax.random.fold_in(jax.random.fold_in(key, index), shard)
+
+            def loss(params: Params):
+                sums = batch_loss(graphdef, params, micro_batch, epsilon, micro_key)
+                return sums.loss, sums
+
+            grads, sums = jax.grad(loss, has_aux=True)(params)
+            return jax.tree.map(jnp.add, total, (grads, sums)), None
+
+        shard = jax.lax.axis_index(DATA)
+        counts = jnp.zeros((), jnp.int32)
+        zero = (jax.tree.map(jnp.zeros_like, params), Sums(jnp.zeros(()), jnp.zeros(()), counts, counts))
+        micro_batches = batch.source.shape[0]
+        if micro_batches == 1:
+            total, _ = one_micro_batch(zero, (0, jax.tree.map(lambda x: x[0], batch)))
+        else:
+            total, _ = jax.lax.scan(one_micro_batch, zero, (jnp.arange(micro_batches), batch))
+        return jax.lax.psum(total, DATA)
+
+    sharded = jax.shard_map(
+        on_one_device,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec(None, DATA)),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    return sharded(params, batch)
+
+
+def make_train_step(
+    graphdef: nnx.GraphDef, config: Config, mesh: Mesh
+) -> Callable[[TrainState, Batch, Array], tuple[TrainState, StepMetrics]]:
+    """The compiled update. Its first argument is donated: use only the state it returns."""
+    optimizer = make_optimizer(config.model, config.train)
+
+    @partial(jax.jit, donate_argnums=0, out_shardings=replicated(mesh))
+    def train_step(state: TrainState, batch: Batch, root_key: Array) -> tuple[TrainState, StepMetrics]:
+        key = jax.random.fold_in(root_key, state.step)
+        grads, sums = gradients(graphdef, state.params, batch, config.train.label_smoothing, key, mesh)
+        grads = jax.tree.map(lambda g: g / jnp.maximum(sums.target_tokens, 1), grads)
+        norm = optax.global_norm(grads)
+        finite = jnp.isfinite(norm) & jnp.isfinite(sums.loss)
+        updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+        params: Any = optax.apply_updates(state.params, updates)
+        updated = TrainState(state.step + 1, params, opt_state)
+        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, state)
+        return state, StepMetrics(sums, norm, finite)
+
+    return train_step
+
+
+def make_eval_step(graphdef: nnx.GraphDef, mesh: Mesh) -> Callable[[Params, Batch], Sums]:
+    """Sums of the loss of a batch, without dropout or smoothing: teacher-forced, as in Table 3."""
+
+    def on_one_device(params: Params, batch: Batch) -> Sums:
+        def one_micro_batch(total: Sums, micro_batch: Batch):
+            return jax.tree.map(jnp.add, total, batch_loss(graphdef, params, micro_batch, 0.0, None)), None
+
+        counts = jnp.zeros((), jnp.int32)
+        total, _ = jax.lax.scan(one_micro_batch, Sums(jnp.zeros(()), jnp.zeros(()), counts, counts), batch)
+        return jax.lax.psum(total, DATA)
+
+    return jax.jit(
+        jax.shard_map(
+            on_one_device,
+            mesh=mesh,
+            in_specs=(PartitionSpec(), PartitionSpec(None, DATA)),
+            out_specs=PartitionSpec(),
+            check_vma=False,
+        )
+    )

@@ -1,0 +1,61 @@
+"""How good a model is while it trains."""
+
+import math
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from vaswani.config import Config
+from vaswani.data.packing import one_pass
+from vaswani.data.prepare import PreparedCorpus
+from vaswani.decoding.translator import Translator
+from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.training.sharding import shard_rows
+from vaswani.training.signals import StopSignals
+from vaswani.training.train_step import Params, make_eval_step
+
+SAMPLES = 3
+"""Translations shown at each validation."""
+
+
+class Validation:
+    """Unsmoothed, teacher-forced perplexity of the whole validation set, and BLEU of its first lines by search."""
+
+    def __init__(self, config: Config, corpus: PreparedCorpus, graphdef: Any, params: Params, mesh: Mesh):
+        self.mesh = mesh
+        self.eval_step = make_eval_step(graphdef, mesh)
+        self.batches = partial(
+            one_pass,
+            corpus.pairs(config.data.valid),
+            row_length=config.train.row_length,
+            max_tokens_per_device=config.train.max_tokens_per_device,
+            devices=mesh.size,
+        )
+        sources, references = corpus.raw(config.data.valid)
+        n = config.train.valid_lines
+        self.sources, self.references = sources[:n], references[:n]
+        self.translator = Translator(graphdef, params, corpus.tokenizer, config.decode)
+
+    def __call__(self, params: Params, stop: StopSignals) -> dict[str, Any] | None:
+        """Perplexity, BLEU (None where `valid_lines` is 0) and samples; None if a stop came in between."""
+        sums = []
+        for batch in self.batches():
+            sums.append(jax.device_get(self.eval_step(params, shard_rows(batch, self.mesh))))
+            if stop.received:
+                return None
+        nll, tokens = (float(np.sum([getattr(s, name) for s in sums])) for name in ("nll", "target_tokens"))
+        result: dict[str, Any] = {"perplexity": round(math.exp(min(nll / tokens, 700)), 4), "bleu": None, "samples": []}
+        if self.sources:
+            self.translator.params = params
+            hypotheses = []
+            for best, *_ in self.translator.translate(self.sources):
+                hypotheses.append(best.text)
+                if stop.received:
+                    return None
+            result["bleu"] = round(corpus_bleu(hypotheses, self.references), 2)
+            triples = list(zip(self.sources, self.references, hypotheses, strict=True))
+            result["samples"] = [{"source": s, "reference": r, "hypothesis": h} for s, r, h in triples[:SAMPLES]]
+        return result
