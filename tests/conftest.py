@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
+from vaswani.pipeline import use_compilation_cache
+
 hook = install_import_hook(["vaswani.model", "vaswani.training.loss"], "beartype.beartype")
 hook.__enter__()
 
@@ -78,6 +80,7 @@ class Workplace:
 def compilation_cache(tmp_path_factory):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    use_compilation_cache()
 
 
 @pytest.fixture(scope="session")

@@ -114,6 +114,74 @@ def status(a: argparse.Namespace) -> None:
     print_scores(rows, format_status(rows, a.runs), a.json)
 
 
+def ablate(a: argparse.Namespace) -> None:
+    from vaswani.ablation import layout, plan, table3
+    from vaswani.ablation.sweep import Sweep
+    from vaswani.pipeline import PREPARED, ablate
+
+    rows = table3.rows(a.config, [name for name in a.rows.split(",") if name])
+    sweep = Sweep(a.run, a.config, rows, a.seeds, a.set or a.config.data.valid)
+    sweep.check_set()
+
+    def work() -> None:
+        table, failed = ablate(sweep, a.jobs, a.slurm)
+        print_scores(table.to_json(), layout.to_text(table), a.json)
+        if failed:
+            raise WorkFailed(f"{len(failed)} of {len(sweep.runs)} runs failed; the same command tries them again")
+
+    if a.dry_run:
+        values = plan.plan(sweep, PREPARED, a.jobs or 1)
+        print_scores(values, plan.format_plan(values), a.json)
+    else:
+        stoppable(work)
+
+
+def ablate_run(a: argparse.Namespace) -> None:
+    from vaswani.ablation.jobs import leave_with
+    from vaswani.pipeline import ablate_run
+
+    if a.parent:
+        leave_with(a.parent)
+    stoppable(lambda: ablate_run(a.config, a.run, a.set or a.config.data.valid))
+
+
+def compare(a: argparse.Namespace) -> None:
+    from vaswani.ablation.compare import compare, format_comparison
+    from vaswani.run_directory import RunDirectory
+
+    values = compare([RunDirectory.open(run) for run in a.compared], a.set)
+    print_scores(values, format_comparison(values), a.json)
+
+
+def attention(a: argparse.Namespace) -> None:
+    from vaswani.pipeline import use_compilation_cache
+    from vaswani.report.attention_map import write_attention
+    from vaswani.training.metrics import say
+
+    use_compilation_cache()
+    target, paths = write_attention(a.run, a.text, a.target, a.checkpoint, settings_of_run(a).decode)
+    say(f"{a.text} -> {target}")
+    print(*paths, sep="\n")
+
+
+def paper(a: argparse.Namespace) -> None:
+    from vaswani.pipeline import use_compilation_cache
+    from vaswani.report.checks import format_checks, require_reasons, to_json
+    from vaswani.report.paper_check import check_paper
+    from vaswani.training.metrics import say
+
+    use_compilation_cache()
+    say("recomputing the paper's numbers, which takes about half a minute")
+    checks = list(check_paper())
+    print_scores(to_json(checks), format_checks(checks), a.json)
+    if a.figures:
+        from vaswani.report.paper_figures import write_figures
+
+        say("drawing, and measuring attention")
+        say("\n".join(map(str, write_figures(a.figures))))
+    require_reasons(checks)
+
+
 # --- arguments ---
 
 
@@ -132,7 +200,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             from vaswani.pipeline import RUNS
             from vaswani.run_directory import RunDirectory
 
-            a.run = RunDirectory(a.run or RUNS / path.name.removesuffix(".toml"))
+            a.run = RunDirectory(a.run or RUNS / (path.name.removesuffix(".toml") + a.suffix))
     elif "run" in a:
         from vaswani.run_directory import RunDirectory
 
@@ -157,10 +225,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(function: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(
-            function.__name__, help=help, description=help, allow_abbrev=False,
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        )  # fmt: skip
+        name, description = function.__name__.replace("_", "-"), help[0].upper() + help[1:] + "."
+        sub = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
         sub.set_defaults(command=function)
         return sub
 
@@ -186,21 +252,55 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command(reproduce, "prepare, train, average, evaluate and report: the main job in one command")
     takes_config(sub, run=True)
     takes_json(sub)
+    sub = command(ablate, "Table 3 around CONFIG: train the rows, resumably, and print them beside the paper's")
+    takes_config(sub, run=True, suffix="-table3")
+    sub.add_argument(
+        "--rows", default="A,B,C,D,E", metavar="LIST",
+        help="groups or rows of Table 3, as A,C1,big, or TOML files with the keys that a row of your own changes "
+        "(default: A,B,C,D,E)",
+    )  # fmt: skip
+    sub.add_argument("--seeds", type=positive, default=3, metavar="K", help="runs a row (default: 3)")
+    sub.add_argument("--set", metavar="SET", help="the set whose BLEU counts (default: data.valid)")
+    sub.add_argument("--jobs", type=positive, metavar="N", help="runs at a time (default: 1, or with --slurm all)")
+    sub.add_argument(
+        "--slurm", nargs="?", const="", metavar="KEY=VALUE,…",
+        help="submit the runs to SLURM, with these options of sbatch, as partition=gpu,gpus_per_node=1,time=600",
+    )  # fmt: skip
+    sub.add_argument("--dry-run", action="store_true", help="only list the runs, with an estimate of the time")
+    takes_json(sub)
+    sub = command(
+        ablate_run, "one run of `ablate`, which starts this command: train, translate with the last checkpoint"
+    )
+    takes_config(sub, run=True)
+    sub.add_argument("--set", metavar="SET", help="the set to translate (default: data.valid)")
+    sub.add_argument("--parent", type=positive, metavar="PID", help="save and leave when this parent process has gone")
+    sub = command(compare, "test runs against the first: sacreBLEU's paired bootstrap on what they translated")
+    sub.add_argument("compared", nargs="+", metavar="RUN", help="two run directories or more")
+    sub.add_argument("--set", metavar="SET", help="a translated set (default: the first of data.tests)")
+    takes_json(sub)
     sub = command(report, "write RUN/report.html: curves, translations, scores")
     takes_run(sub)
+    sub = command(attention, "draw where each head looks while a sentence is translated; report.html shows it too")
+    takes_run(sub, decode=True)
+    sub.usage = "%(prog)s RUN TEXT [OPTIONS] [--TABLE.KEY VALUE ...]"
+    sub.add_argument("text", metavar="TEXT", help="a source sentence")
+    sub.add_argument("--target", metavar="TEXT", help="its translation (default: the one that the model finds)")
+    sub = command(paper, "recompute the paper's numbers, and print them beside the printed ones")
+    sub.add_argument("--figures", type=Path, metavar="DIR", help="draw its arguments into this directory, as PNG")
+    takes_json(sub)
     sub = command(status, "what each run is at")
     sub.add_argument("runs", nargs="?", type=Path, default=Path("runs"), help="the directory that holds the runs")
     takes_json(sub)
     return parser
 
 
-def takes_config(parser: argparse.ArgumentParser, run: bool = False) -> None:
+def takes_config(parser: argparse.ArgumentParser, run: bool = False, suffix: str = "") -> None:
     parser.add_argument("config", metavar="CONFIG", help="a TOML file, as configs/toy.toml")
     if run:
         parser.add_argument(
-            "--run", metavar="RUN", default=argparse.SUPPRESS, help="run directory (default: runs/NAME)"
+            "--run", metavar="RUN", default=argparse.SUPPRESS, help=f"run directory (default: runs/NAME{suffix})"
         )
-        parser.set_defaults(run=None)
+        parser.set_defaults(run=None, suffix=suffix)
     takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG says, or else")
 
 
@@ -213,6 +313,7 @@ def takes_run(parser: argparse.ArgumentParser, decode: bool = False) -> None:
 
 def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], otherwise: str) -> None:
     """One option a setting, made from the schema."""
+    parser.usage = "%(prog)s " + ("CONFIG" if "data" in tables else "RUN") + " [OPTIONS] [--TABLE.KEY VALUE ...]"
     defaults = config_module.flatten(Config())
     for table in tables:
         group = parser.add_argument_group(f"settings: {table}", f"In brackets, the value where {otherwise} nothing.")
@@ -223,6 +324,13 @@ def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], other
                     f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", default=argparse.SUPPRESS,
                     help=f"{description} [{shown}]".replace("%", "%%"),
                 )  # fmt: skip
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
 
 
 def takes_json(parser: argparse.ArgumentParser) -> None:

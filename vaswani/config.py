@@ -328,9 +328,8 @@ def _explain(error: ValidationError) -> str:
 def nearest(key: str) -> str:
     """A hint that names the setting most like `key`, or nothing."""
     known = [*flatten(Config()), "data", "model", "train", "decode"]
-    match = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if not match:  # the right name in the wrong table
-        match = [k for k in known if k.rsplit(".")[-1] == key.rsplit(".")[-1]][:1]
+    match = [k for k in known if k.rsplit(".")[-1] == key.rsplit(".")[-1]][:1]  # the right name in the wrong table
+    match = match or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {match[0]!r}?" if match else ""
 
 

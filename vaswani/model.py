@@ -155,16 +155,18 @@ class DecoderLayer(nnx.Module):
         """The same layer for one new position of K hypotheses a sentence, the earlier ones' keys and values cached."""
         new_keys, new_values = self.self_attention.keys_values(x)  # [B, K, h, d]
         cache = cache._replace(
-            keys=jax.lax.dynamic_update_slice_in_dim(cache.keys, new_keys[:, :, None], position, axis=2),
-            values=jax.lax.dynamic_update_slice_in_dim(cache.values, new_values[:, :, None], position, axis=2),
+            keys=jax.lax.dynamic_update_slice_in_dim(cache.keys, new_keys[:, :, :, None], position, axis=3),
+            values=jax.lax.dynamic_update_slice_in_dim(cache.values, new_values[:, :, :, None], position, axis=3),
         )
-        past = jnp.arange(cache.keys.shape[2]) <= position
+        past = jnp.arange(cache.keys.shape[3]) <= position
         past = jnp.broadcast_to(past, (*x.shape[:2], 1, past.size))
-        heads, _ = attention(self.self_attention.queries(x)[:, :, None], cache.keys, cache.values, past)
+        keys, values = cache.keys.swapaxes(-3, -2), cache.values.swapaxes(-3, -2)
+        heads, _ = attention(self.self_attention.queries(x)[:, :, None], keys, values, past)
         x = self.self_attention_norm(x, self.self_attention.output(heads[:, :, 0]))
         # The hypotheses of a sentence stand where a target's positions stand, so the source is never copied for each.
         cross_mask = jnp.broadcast_to(source_mask[:, None], (*x.shape[:2], source_mask.shape[-1]))
-        heads, _ = attention(self.cross_attention.queries(x), cache.cross_keys, cache.cross_values, cross_mask)
+        keys, values = cache.cross_keys.swapaxes(-3, -2), cache.cross_values.swapaxes(-3, -2)
+        heads, _ = attention(self.cross_attention.queries(x), keys, values, cross_mask)
         x = self.cross_attention_norm(x, self.cross_attention.output(heads))
         return self.feed_forward_norm(x, self.feed_forward(x)), cache
 
@@ -201,8 +203,8 @@ class Positions(nnx.Module):
 def sinusoids(length: int, d_model: int) -> Float[Array, "length d_model"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same) (section 3.5), interleaved.
 
-    >>> sinusoids(4, 512)[3, :2].round(4).tolist()
-    [0.14110000431537628, -0.9900000095367432]
+    >>> [round(float(x), 4) for x in sinusoids(4, 512)[3, :2]]
+    [0.1411, -0.99]
     """
     # Computed in float64 outside the program: float32 angles are off by 1e-4 at position 1000.
     angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
@@ -211,12 +213,15 @@ def sinusoids(length: int, d_model: int) -> Float[Array, "length d_model"]:
 
 
 class LayerCache(NamedTuple):
-    """What one decoder layer remembers of a search: T positions of K hypotheses for each of B sources."""
+    """What one decoder layer remembers of a search: T positions of K hypotheses for each of B sources.
 
-    keys: Float[Array, "B K T h d_k"]
-    values: Float[Array, "B K T h d_v"]
-    cross_keys: Float[Array, "B S h d_k"]
-    cross_values: Float[Array, "B S h d_v"]
+    Heads stand before positions, as the products of attention need them: no step transposes the whole cache.
+    """
+
+    keys: Float[Array, "B K h T d_k"]
+    values: Float[Array, "B K h T d_v"]
+    cross_keys: Float[Array, "B h S d_k"]
+    cross_values: Float[Array, "B h S d_v"]
 
 
 class Cache(NamedTuple):
@@ -301,10 +306,10 @@ class Transformer(nnx.Module):
     ) -> Cache:
         """An empty cache for `beam` hypotheses a source, of at most `max_length` tokens."""
         h, d_k, d_v = self.config.h, self.config.d_k, self.config.d_v
-        shape = (memory.shape[0], beam, max_length, h)
+        shape = (memory.shape[0], beam, h, max_length)
 
         def empty(layer: DecoderLayer) -> LayerCache:
-            cross = layer.cross_attention.keys_values(memory)
+            cross = (x.swapaxes(-3, -2) for x in layer.cross_attention.keys_values(memory))
             return LayerCache(jnp.zeros((*shape, d_k), memory.dtype), jnp.zeros((*shape, d_v), memory.dtype), *cross)
 
         return Cache(tuple(empty(layer) for layer in self.decoder), source_segments > 0)
@@ -313,7 +318,7 @@ class Transformer(nnx.Module):
         self, tokens: Int[Array, "B K"], position: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B K d"], Cache]:
         """The decoder's output at `position`, given the token that stands there and the cache of those before it."""
-        length = cache.layers[0].keys.shape[2]
+        length = cache.layers[0].keys.shape[3]
         x = self.embed(tokens, self.target_positions(jnp.broadcast_to(position, tokens.shape), length))
         layers = []
         for layer, layer_cache in zip(self.decoder, cache.layers, strict=True):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -15,10 +16,14 @@ from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.sets import evaluate_set, score_set
 from vaswani.evaluation.significance import check_counts
-from vaswani.report.page import write_report
 from vaswani.run_directory import RunDirectory
 from vaswani.training.loop import train
 from vaswani.training.metrics import say
+from vaswani.training.signals import Interrupted, StopSignals
+
+if TYPE_CHECKING:
+    from vaswani.ablation.results import Table
+    from vaswani.ablation.sweep import Sweep
 
 PREPARED = Path("prepared")
 RUNS = Path("runs")
@@ -97,9 +102,56 @@ def evaluate_files(
 
 def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
     """The main job: prepare, train, average, evaluate, report. Started again, it does what is left."""
+    from vaswani.report.page import write_report  # Matplotlib is slow to import, and only the report needs it
+
     train_run(config, run)
     steps = average_run(run)
     say(f"averaged the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
     results = evaluate_run(run, config)
     say(f"report: {write_report(run)}")
     return results
+
+
+def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:
+    """One run of a sweep: trains to the end and translates `set_name` with the last parameters, not averaged ones."""
+    from vaswani.ablation.sweep import note_finished
+
+    train_run(config, run)
+    note_finished(run)
+    evaluate_run(run, config, "last", [set_name])
+
+
+def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table", dict[str, str]]:
+    """Does what is left of a sweep and writes its table.
+
+    Args:
+        jobs: how many runs at a time; by default one, or on SLURM all.
+        slurm: options for SLURM's jobs; None for processes of this machine.
+
+    Returns:
+        The table, and the runs that failed: {run: why}.
+
+    Raises:
+        Interrupted: SIGTERM or Ctrl-C; every run is saved, and the table of what is finished is written.
+    """
+    from vaswani.ablation import jobs as backends
+    from vaswani.ablation.results import Translations, write
+    from vaswani.ablation.sweep import Progress, shown, work
+
+    with sweep.lock():
+        vocab_size = prepare(sweep.base, PREPARED).tokenizer.vocab_size
+        if slurm is None:
+            most, start = jobs or 1, backends.local(jobs or 1)
+        else:
+            most, start = jobs or len(sweep.runs), backends.slurm(sweep.directory.path / "slurm", slurm)
+        progress, translations = Progress(sweep, vocab_size, most), Translations()
+
+        def table() -> "Table":
+            return write(sweep, progress.failed, vocab_size, translations)
+
+        with StopSignals() as stop, shown(progress) as show:
+            work(progress, start, stop, show, after_each=table)
+        found = table()
+        if stop.received and len(progress.done) + len(progress.failed) < len(sweep.runs):
+            raise Interrupted(stop.received)
+        return found, progress.failed

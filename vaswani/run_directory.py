@@ -117,6 +117,7 @@ class RunDirectory:
         self.metrics_path = self.path / "metrics.jsonl"
         self.translations = self.path / "translations"
         self.evaluation_path = self.path / "evaluation.json"
+        self.attention = self.path / "attention"
         self.report_path = self.path / "report.html"
         self._holder_path = self.path / ".lock.holder"  # not the lock file: waiting processes may truncate that
 

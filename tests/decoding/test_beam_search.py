@@ -20,6 +20,16 @@ WORDS = (4, 5, 6)  # with END, four tokens that can be generated
 V = 7
 
 
+@partial(jax.jit, static_argnames=("beam", "alpha", "n_best"))
+def jitted_table_search(tables, limits, **options):
+    def step(tokens, position, history):
+        history = jnp.where(position == 0, 0, history * 3 + tokens - WORDS[0])
+        return tables[jnp.arange(len(limits))[:, None], position, history], history
+
+    start = jnp.zeros((len(limits), options["beam"]), jnp.int32)
+    return beam_search(step, pick, start, limits, max_length=tables.shape[1], **options)
+
+
 def table_search(tables, limits, **options):
     """Searches a model that is a table of logits for each sentence and each history.
 
@@ -27,25 +37,17 @@ def table_search(tables, limits, **options):
         tables: [B, positions, 3^(positions - 1), V]; a history of words is its number in base 3.
         limits: [B].
     """
-    tables, limits = jnp.asarray(tables), jnp.asarray(limits)
-
-    def step(tokens, position, history):
-        history = jnp.where(position == 0, 0, history * 3 + tokens - WORDS[0])
-        return tables[jnp.arange(len(limits))[:, None], position, history], history
-
-    start = jnp.zeros((len(limits), options["beam"]), jnp.int32)
-    search = jax.jit(partial(beam_search, step, pick, max_length=tables.shape[1], **options))
-    return jax.device_get(search(start, limits))
+    return jax.device_get(jitted_table_search(np.asarray(tables), np.asarray(limits, np.int32), **options))
 
 
-def chain_search(steps, limits, **options):
+def chain_search(steps, limits, alpha, n_best=1):
     """Searches a model whose next-token probabilities depend on the position alone: [{token: probability}, …]."""
-    logits = np.full((len(steps), V), -np.inf, np.float32)
+    logits = np.full((6, V), -np.inf, np.float32)
     for position, probabilities in enumerate(steps):
         for token, p in probabilities.items():
             logits[position, token] = np.log(p)
-    tables = np.broadcast_to(logits[None, :, None], (len(limits), len(steps), 3 ** (len(steps) - 1), V))
-    return table_search(tables, limits, **options)
+    tables = np.broadcast_to(logits[None, :, None], (4, 6, 3**5, V))
+    return table_search(tables, limits + [0] * (4 - len(limits)), beam=3, n_best=n_best, alpha=alpha)
 
 
 def exhaustive(table, limit, alpha):
@@ -89,20 +91,35 @@ def test_golden_score():
     assert float(-3 / length_penalty(5, alpha=0.6)) == pytest.approx(-2.20807, abs=5e-6)
     p = np.exp(-3 / 5)  # what is left goes to a token that cannot be generated
     steps = [{4: p, UNKNOWN: 1 - p}] * 4 + [{END: p, UNKNOWN: 1 - p}]
-    found = chain_search(steps, [5], beam=2, alpha=0.6)
-    assert outputs(found, 0) == [(4, 4, 4, 4, END)]
+    found = chain_search(steps, [5], alpha=0.6)
+    assert outputs(found, 0)[0] == (4, 4, 4, 4, END)
     assert found.log_probs[0, 0] == pytest.approx(-3, abs=1e-5)
     assert found.scores[0, 0] == pytest.approx(-2.20807, abs=1e-5)
 
 
 def test_longer_hypothesis_wins_under_alpha():
     steps = [{END: 0.5, 4: 0.45, 5: 0.05}, {5: 1.0}, {6: 1.0}, {END: 1.0}]
-    assert outputs(chain_search(steps, [4], beam=4, alpha=0.0), 0) == [(END,)]
-    assert outputs(chain_search(steps, [4], beam=4, alpha=1.0), 0) == [(4, 5, 6, END)]
+    assert outputs(chain_search(steps, [4], alpha=0.0), 0)[0] == (END,)
+    assert outputs(chain_search(steps, [4], alpha=1.0), 0)[0] == (4, 5, 6, END)
+
+
+def test_an_end_takes_no_place_in_the_beam():
+    tables = np.full((4, 6, 3**5, V), -np.inf, np.float32)
+    tables[..., [END, *WORDS]] = np.log(0.25)
+    # All three words stay alive beside the end, also the least likely; it goes on with probability 1.
+    tables[:, 0, 0, [END, *WORDS]] = np.log([0.3, 0.25, 0.24, 0.21])
+    for position in range(1, 6):
+        history = 2 * 3 ** (position - 1)  # 6, 4, 4, …
+        tables[:, position, history] = -np.inf
+        tables[:, position, history, 4 if position < 5 else END] = 0
+    found = table_search(tables, [6, 5, 0, 0], beam=3, alpha=1.0, n_best=1)
+    assert outputs(found, 0) == [(6, 4, 4, 4, 4, END)]
+    assert found.scores[0, 0] == pytest.approx(np.log(0.21) / (11 / 6), rel=1e-5)
+    assert outputs(found, 1) == [(END,)]
 
 
 def test_without_end_the_best_alive_is_returned_at_the_sentences_own_limit():
-    found = chain_search([{4: 0.7, 5: 0.3}] * 6, [1, 3, 6, 0], beam=3, alpha=0.6, n_best=2)
+    found = chain_search([{4: 0.7, 5: 0.3}] * 6, [1, 3, 6, 0], alpha=0.6, n_best=2)
     assert found.lengths[:3, 0].tolist() == [1, 3, 6]
     for sentence, limit in enumerate([1, 3, 6]):
         assert outputs(found, sentence)[0] == (4,) * limit
@@ -113,7 +130,7 @@ def test_without_end_the_best_alive_is_returned_at_the_sentences_own_limit():
 
 def test_end_may_be_the_last_token_the_limit_allows():
     steps = [{4: 1.0}, {4: 1.0}, {END: 0.1, 4: 0.9}, {END: 1.0}]
-    found = chain_search(steps, [2, 3, 4], beam=2, alpha=0.6)
+    found = chain_search(steps, [2, 3, 4], alpha=0.6)
     # One less and it is cut off; at the limit an end of probability 0.1 ranks above what has none.
     assert [outputs(found, sentence)[0] for sentence in range(3)] == [(4, 4), (4, 4, END), (4, 4, 4, END)]
 
@@ -160,7 +177,8 @@ def test_sentences_that_are_done_do_not_change_and_are_not_waited_for():
         logits = jnp.full((*tokens.shape, V), -20.0).at[..., 4].set(0.0)
         return logits.at[..., END].set(jnp.where(ends, 20.0, -20.0)), cache
 
-    found = beam_search(step, lambda c, _: c, None, jnp.array([30, 30, 0]), beam=2, alpha=0.6, max_length=30)
+    search = partial(beam_search, step, lambda cache, _: cache, None, beam=2, alpha=0.6, max_length=30)
+    found = jax.device_get(jax.jit(search)(np.array([30, 30, 0])))
     jax.effects_barrier()
     assert outputs(found, 0) == [(4, END)] and outputs(found, 1) == [(4, 4, END)] and found.lengths[2, 0] == 0
     assert steps == [0, 1, 2]
@@ -168,19 +186,24 @@ def test_sentences_that_are_done_do_not_change_and_are_not_waited_for():
 
 @pytest.mark.parametrize("vocabulary", [5, 300])
 def test_best_extensions_equal_a_top_k_over_all(vocabulary):
-    key_1, key_2 = jax.random.split(jax.random.key(0))
+    rng = np.random.default_rng(5)
     # Few distinct values, so that there are many equals, whose order must be that of a plain top-k.
-    logits = jnp.round(2 * jax.random.normal(key_1, (5, 3, vocabulary))) / 2
-    alive = jnp.round(jax.random.normal(key_2, (5, 3))).at[:, 2].set(-jnp.inf)
-    log_probs, parents, tokens = best_extensions(logits, alive, 6)
-    everything = (
-        (logits + (alive - jax.nn.logsumexp(logits, axis=-1))[..., None]).at[..., NEVER_GENERATED].set(-jnp.inf)
-    )
-    expected, index = lax.top_k(everything.reshape(5, -1), 6)
-    real = expected > -jnp.inf
-    np.testing.assert_array_equal(log_probs, expected)
-    np.testing.assert_array_equal(jnp.where(real, parents, -1), jnp.where(real, index // vocabulary, -1))
-    np.testing.assert_array_equal(jnp.where(real, tokens, -1), jnp.where(real, index % vocabulary, -1))
+    logits = np.round(2 * rng.standard_normal((5, 3, vocabulary))).astype(np.float32) / 2
+    alive = np.round(rng.standard_normal((5, 3))).astype(np.float32)
+    alive[:, 2] = -np.inf
+
+    def by_one_top_k(logits, alive):
+        everything = logits + (alive - jax.nn.logsumexp(logits, axis=-1))[..., None]
+        log_probs, index = lax.top_k(everything.at[..., NEVER_GENERATED].set(-jnp.inf).reshape(5, -1), 6)
+        return log_probs, index // vocabulary, index % vocabulary
+
+    both = jax.jit(lambda *x: (best_extensions(*x, n=6), by_one_top_k(*x)))
+    found, expected = jax.device_get(both(logits, alive))
+    np.testing.assert_array_equal(found[0], expected[0])
+    real = expected[0] > -np.inf
+    assert real.sum() >= 20
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x[real], y[real])
 
 
 CONFIG, VOCABULARY, T = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=6, P_drop=0.0), 15, 12

@@ -28,7 +28,7 @@ class WordTokenizer:
         return [[int(word[1:]) for word in text.split()] for text in texts]
 
     def decode(self, ids):
-        return " ".join(f"w{token}" for token in ids)
+        return " ".join(f"w{token}" for token in ids if token != END)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +60,14 @@ def test_as_many_lines_out_as_in_and_in_order(translator, monkeypatch):
     lines = sentences(23, longest=40)
     lines[3], lines[11], lines[12] = "", " ", "\t\u2028"
     lines[17:17] = [""] * 10  # a window of nothing else
-    found = list(translator.translate(iter(lines), on_warning=no_warning))
+    found = list(translator.translate(iter(lines), n_best=3, on_warning=no_warning))
     assert len(found) == len(lines) == 33
     for line, hypotheses in zip(lines, found, strict=True):
         if line.strip():
-            (hypothesis,) = hypotheses
-            assert hypothesis.score == pytest.approx(hypothesis.log_prob / ((5 + hypothesis.length) / 6) ** 0.6)
-            (alone,) = next(translator.translate([line]))
-            assert alone.text == hypothesis.text
+            for h in hypotheses:
+                assert h.score == pytest.approx(h.log_prob / ((5 + h.length) / 6) ** 0.6)
+            alone = next(translator.translate([line], n_best=3))
+            assert [h.text for h in alone] == [h.text for h in hypotheses]
         else:
             assert hypotheses == [BLANK] and hypotheses[0].text == ""
 
@@ -86,12 +86,11 @@ def test_a_translation_does_not_depend_on_its_batch(translator):
         np.testing.assert_allclose([h.score for h in among], [h.score for h in alone], rtol=1e-5)
 
 
-def test_each_sentence_has_its_own_limit(random_model):
-    graphdef, params = random_model(CONFIG, VOCABULARY)
-    translator = Translator(graphdef, without_end(params), WordTokenizer(), DECODE)
+def test_each_sentence_has_its_own_limit(translator, monkeypatch):
+    monkeypatch.setattr(translator, "params", without_end(translator.params))
     lengths = [3, 14, 1, 40]
-    found = translator.translate([" ".join(["w5"] * length) for length in lengths])
-    for length, (hypothesis,) in zip(lengths, found, strict=True):
+    found = translator.translate([" ".join(["w5"] * length) for length in lengths], n_best=3)
+    for length, (hypothesis, *_) in zip(lengths, found, strict=True):
         assert hypothesis.length == length + DECODE.max_extra_tokens == len(hypothesis.text.split())
         assert np.isfinite(hypothesis.score)
 
@@ -129,7 +128,7 @@ def test_learned_positions_bound_source_and_target(random_model, capsys):
 
 def test_few_programs_are_compiled_none_of_them_twice_and_memory_does_not_grow(random_model):
     graphdef, params = random_model(CONFIG, VOCABULARY)
-    translator = Translator(graphdef, params, WordTokenizer(), DECODE)
+    translator = Translator(graphdef, params, WordTokenizer(), dataclasses.replace(DECODE, batch_tokens=256))
     compiled = []
 
     def listen(event, duration, **_):
@@ -164,7 +163,7 @@ def translate_on_two_devices(random_model):
     decode = dataclasses.replace(DECODE, batch_tokens=64)
     translator = Translator(*random_model(CONFIG, VOCABULARY), WordTokenizer(), decode)
     translator_module.FEW_ROWS = 3
-    for (hypothesis,) in translator.translate(sentences(7, longest=15, seed=1)):
+    for hypothesis, *_ in translator.translate(sentences(7, longest=15, seed=1), n_best=3):
         print(f"{hypothesis.text}\t{hypothesis.score:.4f}")
 
 
@@ -181,5 +180,5 @@ def test_two_devices_translate_every_sentence(translator):
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    expected = [f"{h.text}\t{h.score:.4f}" for (h,) in translator.translate(sentences(7, longest=15, seed=1))]
-    assert run.stdout.split("\n")[:-1] == expected
+    expected = translator.translate(sentences(7, longest=15, seed=1), n_best=3)
+    assert run.stdout == "".join(f"{best.text}\t{best.score:.4f}\n" for best, *_ in expected)

@@ -140,11 +140,7 @@ def _build(data: DataConfig, directory: Path) -> None:
     _check_left(int(kept.sum()), data, dropped)
 
     model = directory / "tokenizer.model"
-    learning = sample(kept, LEARN_FROM_PAIRS)
-    _say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
-    learnt = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
-    if learnt["skipped"]:
-        _say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
+    learnt = _learn_tokenizer(pairs, kept, data, model)
     tokenizer = Tokenizer.load(model)
 
     train = _watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
@@ -163,6 +159,20 @@ def _build(data: DataConfig, directory: Path) -> None:
         "versions": {name: importlib.metadata.version(name) for name in ("sentencepiece", "datasets", "numpy")},
     }
     write_json(directory / "manifest.json", manifest)
+
+
+def _learn_tokenizer(pairs: CleanedPairs, kept: np.ndarray, data: DataConfig, model: Path) -> dict[str, Any]:
+    """Learns the joint pieces, or takes those of `data.tokenizer`. Returns what the manifest says of it."""
+    if data.tokenizer:
+        Tokenizer.load(data.tokenizer)
+        shutil.copyfile(data.tokenizer, model)
+        return {"from": data.tokenizer}
+    learning = sample(kept, LEARN_FROM_PAIRS)
+    _say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
+    learnt = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
+    if learnt["skipped"]:
+        _say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
+    return learnt
 
 
 def _encode(

@@ -5,7 +5,7 @@ T the most tokens an output can have.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class SearchState(NamedTuple):
     """The best that ended, with BEGIN still in front of their tokens."""
     done: Bool[Array, " B"]
     """Sentences whose search is over; nothing of theirs changes any more."""
-    cache: object
+    cache: Any
 
 
 def length_penalty(length: Int[Array, "*n"] | int, alpha: float) -> Float[Array, "*n"]:
@@ -148,9 +148,7 @@ def beam_search(
 
 
 def check_n_best(n_best: int, beam: int) -> None:
-    """Raises:
-    UserError: more outputs are asked for than the beam holds.
-    """
+    """Raises UserError where more outputs are asked for than the beam holds."""
     if not 1 <= n_best <= beam:
         raise UserError(f"n-best = {n_best}: must be from 1 to the beam, decode.beam = {beam}; widen the beam for more")
 

@@ -37,6 +37,8 @@ class Hypothesis:
     """log P(Y|X), natural logarithm."""
     length: int
     """Tokens, the end symbol counted."""
+    tokens: tuple[int, ...] = ()
+    """Their ids. The text may have other ways to be cut into tokens; these are the ones that were found."""
 
 
 BLANK = Hypothesis("", 0.0, 0.0, 0)
@@ -158,8 +160,8 @@ class Translator:
         for tokens, length, score, log_prob in zip(*(field[row] for field in found), strict=True):
             if hypotheses and not np.isfinite(score):  # fewer outputs exist than were asked for
                 break
-            text = self.tokenizer.decode([int(token) for token in tokens[:length] if token != END])
-            hypotheses.append(Hypothesis(text, float(score), float(log_prob), int(length)))
+            ids = tuple(tokens[:length].tolist())
+            hypotheses.append(Hypothesis(self.tokenizer.decode(ids), float(score), float(log_prob), int(length), ids))
         return hypotheses
 
 

@@ -81,6 +81,7 @@ def write_report(run: RunDirectory) -> Path:
         differences=config_module.differences(Config(), config),
         settings=config_module.flatten(config),
         versions=_read_json(run.versions_path) or {},
+        attention=_read_json(run.attention / "maps.json"),
     )
     write_text(run.report_path, page)
     return run.report_path

@@ -14,8 +14,8 @@ def learning_rate(step: ArrayLike, d_model: int, warmup: int, scale: float = 1.0
     Args:
         step: the update, counted from 1, so that the first already moves.
 
-    >>> float(learning_rate(4000, 512, 4000).round(10))
-    0.0006987711996771395
+    >>> f"{learning_rate(4000, 512, 4000):.6e}"
+    '6.987712e-04'
     """
     step = jnp.asarray(step, jnp.float32)
     return scale * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup**-1.5)

@@ -1,7 +1,6 @@
 """Data parallelism: every device holds all parameters and computes its share of an update's rows."""
 
 import jax
-import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 DATA = "data"
@@ -9,7 +8,7 @@ DATA = "data"
 
 
 def make_mesh() -> Mesh:
-    """All devices, of all hosts, in a row."""
+    """All devices of this machine, in a row."""
     return jax.make_mesh((jax.device_count(),), (DATA,), axis_types=(AxisType.Auto,))
 
 
@@ -19,13 +18,5 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def shard_rows(batch, mesh: Mesh):
-    """Puts host arrays [micro_batches, rows, …] on the devices, rows divided among them.
-
-    Every host makes the whole update (it is a pure function of the seed) and gives its own devices their part.
-    """
-    sharding = NamedSharding(mesh, PartitionSpec(None, DATA))
-
-    def put(x: np.ndarray) -> jax.Array:
-        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
-
-    return jax.tree.map(put, batch)
+    """Puts arrays [micro_batches, rows, …] on the devices, rows divided among them."""
+    return jax.device_put(batch, NamedSharding(mesh, PartitionSpec(None, DATA)))

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Multi30k English-German, the whole way to its scores. Arguments are `vaswani reproduce`'s own:
+#   scripts/reproduce_multi30k.sh --data.dir DIR       # files {train,val,test_2016_flickr}.{en,de}[.gz] instead of the hub
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+exec .venv/bin/vaswani reproduce configs/multi30k.toml "$@"

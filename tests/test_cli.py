@@ -1,0 +1,198 @@
+"""Wrong input gets one clear line and exit code 2, and changes nothing; `--help` teaches."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+
+from vaswani import cli, config
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch, tmp_path):
+    """Runs a command here that must be refused, and gives its one line."""
+
+    def run(*arguments: str) -> str:
+        capsys.readouterr()
+        code = cli.run(arguments)
+        out, err = capsys.readouterr()
+        lines = [line for line in err.split("\n") if line.startswith("vaswani: ")]
+        assert code == 2 and len(lines) == 1 and err.endswith(lines[0] + "\n") and not out, (code, out, err)
+        return lines[0]
+
+    monkeypatch.chdir(tmp_path)
+    return run
+
+
+def write_corpus(directory, **files: bytes):
+    """tiny files of names like train_en; each of three good lines where not given."""
+    directory.mkdir(exist_ok=True)
+    for name in ("train_en", "train_de", "valid_en", "valid_de", "test_en", "test_de"):
+        (directory / name.replace("_", ".")).write_bytes(files.get(name, b"one two\nthree four\nfive six\n"))
+
+
+FILES = """
+[data]
+name = "files"
+dir = "text"
+splits = {}
+valid = "valid"
+tests = ["test"]
+max_tokens = 64
+vocab_size = 300
+[train]
+row_length = 64
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"train_de": b"one\ntwo\n"}, ["train.en has 3 lines", "train.de has 2"]),
+        ({"train_en": b"one\nt\xffo\nthree\n"}, ["train.en, line 2", "not UTF-8"]),
+        ({"train_en": b"", "train_de": b""}, ["train", "empty"]),
+        ({"valid_en": b"", "valid_de": b""}, ["valid", "empty"]),
+        ({"train_en": b"\n \n\t\n"}, ["no pair is left after cleaning", "blank"]),
+    ],
+)
+def test_broken_text(refused, tmp_path, files, says):
+    write_corpus(tmp_path / "text", **files)
+    (tmp_path / "files.toml").write_text(FILES)
+    line = refused("train", "files.toml")
+    assert all(part in line for part in says), line
+    assert not (tmp_path / "runs").exists() and not (tmp_path / "prepared/files").exists()
+
+
+def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
+    write_corpus(tmp_path / "text")
+    (tmp_path / "files.toml").write_text(FILES)
+    line = refused("prepare", "files.toml", "--data.vocab-size", "5000")
+    largest = int("".join(c for c in line.split("at most")[1] if c.isdigit())[:3])
+    assert cli.run(["prepare", "files.toml", "--data.vocab-size", str(largest)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "tiny.toml", "--model.d-modle", "8"], ["--model.d-modle", "did you mean 'model.d-model'"]),
+        (["train", "tiny.toml", "--model.d-model", "big"], ["model.d_model = 'big'", "integer"]),
+        (["train", "tiny.toml", "--model.d-model", "15"], ["model.d_model", "multiple of 2"]),
+        (["train", "tiny.toml", "--model.h", "0"], ["model.h", "greater than 0"]),
+        (["train", "tiny.toml", "--model.P-drop", "1.5"], ["model.P_drop", "less than 1"]),
+        (["train", "tiny.toml", "--train.row-length", "32"], ["train.row_length = 32", "data.max_tokens = 64"]),
+        (["train", "tiny.toml", "--train.average-last", "9"], ["train.keep_last = 5", "train.average_last = 9"]),
+        (["train", "nowhere.toml"], ["nowhere.toml", "no such configuration file"]),
+        (["train", "unknown.toml"], ["unknown.toml", "model.layers"]),
+        (["train", "looped.toml"], ["looped.toml", "extends itself"]),
+        (["train", "broken.toml"], ["broken.toml", "not valid TOML", "line 1"]),
+        (["translate", "runs/nowhere"], ["no run directory at runs/nowhere", "vaswani train"]),
+        (["average", "runs/tiney"], ["runs/tiney", "did you mean runs/tiny?"]),
+        (["translate", "runs/tiny", "--checkpoint", "7"], ["no checkpoint '7'", "3, 6, 9, 12"]),
+        (["translate", "runs/tiny", "--n-best", "3"], ["3", "beam"]),
+        (["average", "runs/tiny", "--last", "9"], ["--last 9", "3, 6, 9, 12"]),
+        (["train", "tiny.toml", "--train.warmup", "20"], ["train.warmup = 10 there, 20 now"]),
+        (["train", "tiny.toml", "--run", "runs/[x]"], ["'['", "--run"]),
+        (["train", "tiny.toml", "--data.toy.seed", "3"], ["data.toy.seed", "--data.name"]),
+        (["evaluate", "runs/tiny", "--ref", "x"], ["--ref", "--src"]),
+        (["dance"], ["dance", "train"]),
+        (["train"], ["CONFIG"]),
+        ([], ["COMMAND"]),
+    ],
+)
+def test_wrong_arguments(refused, trained, monkeypatch, arguments, says):
+    monkeypatch.chdir(trained.path)
+    (trained.path / "unknown.toml").write_text("[model]\nlayers = 3")
+    (trained.path / "looped.toml").write_text('extends = "looped.toml"')
+    (trained.path / "broken.toml").write_text("[model")
+    line = refused(*arguments)
+    assert all(part in line for part in says), line
+
+
+def test_a_run_that_holds_only_averaged_parameters_is_not_trained_on(refused, trained, monkeypatch):
+    monkeypatch.chdir(trained.path)
+    assert cli.run(["average", "runs/tiny", "--last", "2"]) == 0
+    shutil.rmtree("runs/tiny/checkpoints")
+    line = refused("train", "tiny.toml")
+    assert "only averaged parameters" in line and "--init runs/tiny" in line
+
+
+def test_another_tokenizer_and_another_model(refused, trained, monkeypatch):
+    """A tokenizer of the same size is not the same tokenizer."""
+    monkeypatch.chdir(trained.path)
+    other = ["--data.name", "other", "--data.toy.seed", "7"]
+    assert cli.run(["prepare", "tiny.toml", *other]) == 0
+    shutil.copytree("runs/tiny", "runs/mixed")
+    shutil.copy("prepared/other/tokenizer.model", "runs/mixed/tokenizer.model")
+    assert "not the tokenizer" in refused("translate", "runs/mixed")
+    assert "another tokenizer" in refused("train", "tiny.toml", "--run", "runs/mixed")
+    assert "--data.tokenizer runs/tiny/tokenizer.model" in refused(
+        "train", "tiny.toml", *other, "--run", "runs/new", "--init", "runs/tiny"
+    )
+    shutil.copytree("runs/tiny", "runs/wider")
+    text = (trained.path / "runs/wider/config.toml").read_text()
+    (trained.path / "runs/wider/config.toml").write_text(text.replace("d_ff = 32", "d_ff = 48"))
+    assert "a checkpoint of another model" in refused("translate", "runs/wider")
+
+
+def test_fine_tuning_on_another_corpus_with_the_runs_own_tokenizer(trained, monkeypatch):
+    monkeypatch.chdir(trained.path)
+    corpus = ["--data.name", "other", "--data.toy.seed", "7", "--data.tokenizer", "runs/tiny/tokenizer.model"]
+    arguments = ["train", "tiny.toml", *corpus, "--run", "runs/tuned", "--init", "runs/tiny", "--train.steps", "1"]
+    assert cli.run(arguments) == 0
+    tokenizers = [(trained.path / f"runs/{run}/tokenizer.model").read_bytes() for run in ("tiny", "tuned")]
+    assert tokenizers[0] == tokenizers[1]
+
+
+def test_two_processes_on_one_run(trained):
+    first = trained.start("train", "tiny.toml", "--train.steps", "1000000")
+    try:
+        for line in first.stderr:
+            if line.startswith("step"):
+                break
+        line = trained.refused("train", "tiny.toml", "--train.steps", "1000000")
+        assert f"in use by process {first.pid}" in line
+        status = json.loads(trained.vaswani("status", "--json").stdout)
+        assert str(first.pid) in status[0]["in_use_by"]
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_translating_keeps_lines_as_they_are(trained):
+    """N lines in, N lines out, blanks kept; only "\\n" ends a line; the locale does not matter."""
+    source = "The dog sleeps.\n\n \n\t\nA\u2028B\x85C\x0bD\x0cE\x1cF\r\nlast, without an end"
+    environment = trained.environment | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    done = trained.vaswani("translate", "runs/tiny", "--decode.beam", "1", input=source, env=environment)
+    assert done.stdout.count("\n") == 6 and done.stdout.split("\n")[1:4] == ["", "", ""]
+    scored = trained.vaswani("translate", "runs/tiny", "--n-best", "2", "--scores", input="The dog sleeps.\nNo.\n")
+    rows = [line.split("\t") for line in scored.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"] and float(rows[0][1]) >= float(rows[1][1])
+    bad = trained.vaswani("translate", "runs/tiny", input=b"fine\nt\xffo\n", encoding=None, code=2)
+    assert b"standard input, line 2: not UTF-8" in bad.stderr
+
+
+def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained.path)
+    assert cli.run(["reproduce", "tiny.toml", "--json"]) == 0
+    sets = json.loads(capsys.readouterr().out)["sets"]
+    assert sets["test"]["lines"] == 12 and sets["test"]["checkpoint"] == "averaged"
+    assert "nrefs:1" in sets["test"]["scores"][0]["signature"]
+    assert (trained.path / "runs/tiny/report.html").stat().st_size > 10_000
+    reference = trained.path / "runs/tiny/translations/test.reference.txt"
+    raw = [json.loads(line)[1] for line in (trained.path / "prepared/tiny/test.jsonl").read_text().splitlines()]
+    assert reference.read_text().splitlines() == raw
+    with gzip.open("ref.de.gz", "wt") as file:
+        file.write(reference.read_text())
+    assert cli.run(["evaluate", "runs/tiny", "--ref", "ref.de.gz", "--hyp", str(reference), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["sets"]["ref"]["scores"]
+    assert scores[0]["value"] == pytest.approx(100)
+
+
+def test_help_shows_every_setting_with_its_meaning(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cli.run(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert leaving.value.code == 0
+    for key, description in config.descriptions().items():
+        assert f"--{key.replace('_', '-')} VALUE" in text and " ".join(description.split()[:4]) in text

@@ -1,0 +1,75 @@
+"""Configurations: the files agree with the schema, and what is wrong is named. (The command line: test_cli.)"""
+
+from pathlib import Path
+
+import pytest
+
+from vaswani import config
+from vaswani.config import Config
+from vaswani.errors import UserError
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+
+
+def test_base_lists_every_key_with_its_default_and_a_comment():
+    assert config.load(CONFIGS / "base.toml") == Config()
+    text = (CONFIGS / "base.toml").read_text()
+    for key, value in config.flatten(Config()).items():
+        table, _, name = key.rpartition(".")
+        section = text.split(f"[{table}]\n")[1].split("\n[")[0].split("\n")
+        lines = [i for i, line in enumerate(section) if line.startswith(f"{name} = ")]
+        assert len(lines) == 1 and section[lines[0] - 1].startswith("# "), f"{key} = {value}"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)
+def test_every_file_loads_and_comes_back_from_what_a_run_stores(path, tmp_path):
+    loaded = config.load(path)
+    (tmp_path / "config.toml").write_text(config.to_toml(loaded))
+    assert config.load(tmp_path / "config.toml") == loaded
+
+
+def test_big_is_the_papers():
+    model, train = config.load(CONFIGS / "big.toml").model, config.load(CONFIGS / "big.toml").train
+    assert (model.d_model, model.d_ff, model.h, model.d_k, model.d_v, model.N) == (1024, 4096, 16, 64, 64, 6)
+    assert (model.P_drop, train.steps, train.average_last) == (0.3, 300_000, 20)
+
+
+def test_extends_says_only_what_differs(tmp_path):
+    (tmp_path / "a.toml").write_text('[data]\nsplits = { x = "y" }\n[model]\nh = 4\nN = 2\n')
+    (tmp_path / "b.toml").write_text('extends = "a.toml"\n[model]\nN = 3\n[data]\nsplits = {}\n')
+    b = config.load(tmp_path / "b.toml")
+    assert (b.model.h, b.model.N, b.model.d_model, b.data.splits) == (4, 3, 512, {})
+
+
+def test_overriding_by_text():
+    settings = {"model.d_model": "256", "data.tests": "a,b", "data.splits": "a=x,b=y", "data.deduplicate": "false"}
+    changed = config.override(Config(), settings)
+    assert config.differences(Config(), changed) == {
+        "model.d_model": (512, 256),
+        "data.tests": (("newstest2014",), ("a", "b")),
+        "data.splits": (Config().data.splits, {"a": "x", "b": "y"}),
+        "data.deduplicate": (True, False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("[modle]\nN = 2", "unknown key 'modle'; did you mean 'model'?"),
+        ("[train]\nd_model = 2", "unknown key 'train.d_model'; did you mean 'model.d_model'?"),
+        ("[data.toy]\ndificulty = 2", "did you mean 'data.toy.difficulty'?"),
+        ('[model]\npositions = "rotary"', "'sinusoidal' or 'learned'"),
+        ("[train]\nlr_scale = 0", "train.lr_scale = 0"),
+        ('[model]\nN = "two"', "model.N = 'two'"),
+        ("model = 3", "model = 3"),
+        ('[model]\npositions = "learned"\nmax_positions = 100', "max_positions = 100"),
+        ("[train]\ncheckpoint_minutes = 0", "nothing would be saved"),
+        ("[train]\nmax_tokens_per_device = 100", "less than one row"),
+        ('[data]\ntarget = "en"', "both 'en'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, toml, says):
+    (tmp_path / "x.toml").write_text(toml)
+    with pytest.raises(UserError) as error:
+        config.load(tmp_path / "x.toml")
+    assert says in str(error.value) and "x.toml" in str(error.value) and "\n" not in str(error.value)

@@ -1,0 +1,153 @@
+"""What the paper's model must and must not do. (Its numbers: test_model_against_reference.)"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from vaswani.config import ModelConfig
+from vaswani.model import Transformer, build, count_parameters, dropout
+
+TINY = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
+V = 13
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return nnx.merge(*build(TINY, V, seed=1))
+
+
+def ids(*shape: int) -> jax.Array:
+    return jax.random.randint(jax.random.key(7), shape, 3, V)
+
+
+def segments_and_positions(lengths: list[int], padded: int = 0):
+    """One row of the given pairs, then padding."""
+    segments = [i + 1 for i, n in enumerate(lengths) for _ in range(n)] + [0] * padded
+    positions = [p for n in lengths for p in range(n)] + [0] * padded
+    return jnp.array([segments]), jnp.array([positions])
+
+
+def logits(model, source, target, source_lengths, target_lengths, source_pad=0, target_pad=0):
+    source_layout = segments_and_positions(source_lengths, source_pad)
+    target_layout = segments_and_positions(target_lengths, target_pad)
+    source = jnp.pad(source, ((0, 0), (0, source_pad)))
+    target = jnp.pad(target, ((0, 0), (0, target_pad)))
+    return compute_logits(*nnx.split(model), source, source_layout, target, target_layout)
+
+
+@partial(jax.jit, static_argnums=0)
+def compute_logits(graphdef, params, source, source_layout, target, target_layout):
+    model = nnx.merge(graphdef, params)
+    memory = model.encode(source, *source_layout)
+    return model.logits(model.decode(target, *target_layout, memory, source_layout[0]))
+
+
+def test_padding_columns_change_nothing(model):
+    """OpenNMT-py#318: 9 instead of 24 BLEU."""
+    source, target = ids(1, 5), ids(1, 4)
+    plain = logits(model, source, target, [5], [4])
+    padded = logits(model, source, target, [5], [4], source_pad=6, target_pad=3)
+    np.testing.assert_allclose(padded[:, :4], plain, atol=2e-6)
+
+
+def test_packed_pairs_do_not_see_each_other(model):
+    source, target = ids(1, 9), ids(1, 8)
+    packed = logits(model, source, target, [4, 5], [6, 2])
+    first = logits(model, source[:, :4], target[:, :6], [4], [6])
+    second = logits(model, source[:, 4:], target[:, 6:], [5], [2])
+    np.testing.assert_allclose(packed, jnp.concatenate([first, second], axis=1), atol=2e-6)
+
+
+@pytest.mark.parametrize("t", [0, 2, 4])
+def test_no_token_is_seen_before_its_time(model, t):
+    """By a change and by the gradient: what stands at position t moves nothing before t, and moves t (jadore#19)."""
+    source, target = ids(1, 5), ids(1, 6)
+    before = logits(model, source, target, [5], [6])
+    after = logits(model, source, target.at[0, t].set((target[0, t] + 1) % V), [5], [6])
+    assert jnp.array_equal(before[:, :t], after[:, :t]) and not jnp.allclose(before[:, t], after[:, t])
+
+    memory = model.encode(source, *segments_and_positions([5]))
+    self_mask, cross_mask = jnp.tri(6, dtype=bool)[None], jnp.ones((1, 6, 5), bool)
+
+    @jax.jit
+    def outputs(x):
+        for layer in model.decoder:
+            x = layer(x, memory, self_mask, cross_mask, None)
+        return x
+
+    x = model.embed(target, model.target_positions(jnp.arange(6)[None], 6))
+    jacobian = jax.jacrev(lambda x: outputs(x)[0, :, 0])(x)[:, 0]  # [output position, input position, d_model]
+    assert not jacobian[:t, t:].any() and all(jacobian[i, i].any() for i in range(6))
+
+
+def test_no_norm_stands_after_the_stacks(model):
+    """The tree has a norm for each sub-layer, two and three a layer, and no other."""
+    _, params = build(TINY, V)
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    assert sum("norm" in name and "scale" in name for name in names) == TINY.N * (2 + 3)
+    assert set(params) == {"embedding", "encoder", "decoder"}
+    output = model.encode(ids(1, 5), *segments_and_positions([5]))
+    np.testing.assert_allclose(output.mean(-1), 0, atol=1e-5)
+    np.testing.assert_allclose(output.var(-1), 1, atol=1e-3)
+
+
+def test_initial_values_have_the_papers_matrices_bounds():
+    """Glorot over [d_model, h·d_k] as the paper writes it: sqrt(6 / (512 + 512)) = 0.0765, however it is stored."""
+    _, params = build(ModelConfig(N=1), 1000)
+    attention = params["encoder"][0]["self_attention"]
+    for name in ("W_Q", "W_K", "W_V", "W_O"):
+        largest = float(np.abs(attention[name]["kernel"]).max())
+        assert 0.0764 < largest <= np.sqrt(6 / 1024)
+    feed_forward = params["encoder"][0]["feed_forward"]
+    assert 0.0483 < float(np.abs(feed_forward["W_1"]["kernel"]).max()) <= np.sqrt(6 / (512 + 2048))
+    assert not np.any(feed_forward["W_1"]["bias"])
+    assert float(params["embedding"]["table"].std()) == pytest.approx(512**-0.5, rel=0.01)
+    learned = build(ModelConfig(N=1, positions="learned"), 10)[1]
+    assert float(learned["source_positions"]["learned"].std()) == pytest.approx(512**-0.5, rel=0.01)
+    assert not np.array_equal(learned["source_positions"]["learned"], learned["target_positions"]["learned"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "without_embedding"),
+    [
+        ({}, 44_101_632),
+        ({"d_k": 16}, 37_023_744),
+        ({"d_k": 32}, 39_383_040),
+        ({"N": 2}, 14_700_544),
+        ({"N": 4}, 29_401_088),
+        ({"N": 8}, 58_802_176),
+        ({"d_model": 256, "d_k": 32, "d_v": 32}, 17_344_512),
+        ({"d_model": 1024, "d_k": 128, "d_v": 128}, 125_927_424),
+        ({"d_ff": 1024}, 31_506_432),
+        ({"d_ff": 4096}, 69_292_032),
+        ({"h": 1, "d_k": 512, "d_v": 512}, 44_101_632),
+        ({"h": 32, "d_k": 16, "d_v": 16}, 44_101_632),
+        ({"d_model": 1024, "d_ff": 4096, "h": 16}, 176_283_648),
+    ],
+)
+def test_parameters_of_the_papers_models(changes, without_embedding):
+    config = ModelConfig(**changes)
+    assert count_parameters(config, 100) == without_embedding + 100 * config.d_model
+
+
+def test_dropout_zeroes_its_share_and_keeps_the_mean():
+    dropped = dropout(jnp.ones((400, 500)), 0.1, jax.random.key(0))
+    assert set(np.unique(dropped).round(5)) == {0.0, np.float32(1 / 0.9).round(5)}
+    assert float((dropped == 0).mean()) == pytest.approx(0.1, abs=0.003)
+    assert jnp.array_equal(dropout(jnp.ones(5), 0.9, None), jnp.ones(5))
+
+
+def test_bfloat16_computes_what_float32_computes_roughly():
+    import dataclasses
+
+    graphdef, params = build(TINY, V, seed=1)
+    low, low_params = build(dataclasses.replace(TINY, dtype="bfloat16"), V, seed=1)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(low_params)} == {"float32"}
+    results = [logits(nnx.merge(definition, params), ids(1, 5), ids(1, 4), [5], [4]) for definition in (graphdef, low)]
+    assert results[1].dtype == jnp.float32
+    np.testing.assert_allclose(results[1], results[0], atol=0.1)
+    assert not np.array_equal(results[1], results[0])

@@ -1,0 +1,157 @@
+"""The rows of Table 3 as changes of any base configuration.
+
+There is one rule, and `paper.TABLE_3` is its data: a size that a row states (N, d_model, d_ff, h, d_k, d_v, steps) is
+the base's size in the paper's proportion (A1: h / 8, d_k · 8, d_v · 8); a probability or a kind (P_drop, ε_ls,
+positions) is taken as it stands. On `configs/base.toml` that gives the paper's rows, written out in `configs/table3/`.
+
+A size that does not divide becomes the nearest that exists. Where a row states h, its d_k and d_v follow the h that was
+taken, so that h·d_k and h·d_v stay what the row means: the rows (A) keep the amount of computation.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from vaswani import config as config_module
+from vaswani.config import Config
+from vaswani.errors import UserError
+from vaswani.paper import TABLE_3, Variation
+
+PAPER_BASE = TABLE_3[0]
+PAPER_ROWS = {variation.row: variation for variation in TABLE_3}
+GROUPS = ("A", "B", "C", "D", "E", "big")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row around a base configuration."""
+
+    name: str
+    config: Config
+    note: str = ""
+    """What the rule asks for where it does not exist: "h would be 0.5"."""
+    same_as: str = ""
+    """An earlier row that is the same model trained alike, so that its runs serve both."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The columns of Table 3."""
+        return table_settings(self.config)
+
+    @property
+    def paper(self) -> Variation | None:
+        return PAPER_ROWS.get(self.name)
+
+
+def table_settings(config: Config) -> dict[str, Any]:
+    """A configuration in the columns of Table 3."""
+    model = config.model
+    sizes = {name: getattr(model, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")}
+    rest = {"epsilon_ls": config.train.label_smoothing, "steps": config.train.steps, "positions": model.positions}
+    return sizes | rest
+
+
+def rows(base: Config, names: Sequence[str]) -> list[Row]:
+    """The base row, and the rows that `names` choose, in the paper's order.
+
+    Args:
+        base: the configuration that the rows change.
+        names: groups ("A"), single rows ("A1", "big"), or TOML files with the keys that a row of one's own changes.
+
+    Raises:
+        UserError: there is no such row, or it cannot exist around this base.
+    """
+    files = [name for name in names if name.endswith(".toml")]
+    wanted = {"base"}
+    for name in names:
+        if name in GROUPS:
+            wanted |= {row for row in PAPER_ROWS if row == name or (row[0] == name and row[1:].isdigit())}
+        elif name in PAPER_ROWS:
+            wanted.add(name)
+        elif name not in files:
+            raise UserError(
+                f"--rows {name}: no such row; choose of {', '.join(GROUPS)}, single rows as A1, or a row of your own "
+                "as a TOML file"
+            )
+    found = {"base": Row("base", base)}
+    for variation in TABLE_3[1:]:  # all of them: which row's runs serve another must not depend on what was asked for
+        try:
+            config, note = vary(base, variation)
+        except UserError:
+            if variation.row in wanted:
+                raise
+            continue
+        found[variation.row] = Row(variation.row, config, note, _first_equal(config, found))
+    for file in files:
+        name, config = Path(file).stem, _from_file(base, Path(file))
+        if name in found:
+            raise UserError(f"--rows {file}: there is a row {name!r} already; give the file another name")
+        found[name] = Row(name, config, "", _first_equal(config, found))
+        wanted.add(name)
+    return [row for name, row in found.items() if name in wanted]
+
+
+def vary(base: Config, variation: Variation) -> tuple[Config, str]:
+    """A row of the paper's around `base`.
+
+    Returns:
+        Its configuration, and what the rule asks for where that does not exist ("" where it does).
+
+    >>> vary(Config(), PAPER_ROWS["A1"])[0].model.d_k
+    512
+    """
+    stated = {name: value for name, value in asdict(variation).items() if value is not None}
+    before = table_settings(base)
+
+    def exact(name: str) -> Fraction:
+        return Fraction(stated.get(name, 1), getattr(PAPER_BASE, name) if name in stated else 1) * before[name]
+
+    sizes: dict[str, int] = {}
+    wishes = []
+    for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "steps"):
+        if name in stated:
+            wish = exact(name)
+            if name in ("d_k", "d_v") and "h" in stated:
+                wish *= exact("h") / sizes["h"]
+            sizes[name] = _nearest(wish, 2 if name == "d_model" else 1)  # sines and cosines come in pairs
+            if sizes[name] != wish:
+                wishes.append(f"{name} would be {float(wish):.4g}")
+    model, train = asdict(base.model), asdict(base.train)
+    model |= {name: value for name, value in sizes.items() if name != "steps"}
+    model |= {name: stated[name] for name in ("P_drop", "positions") if name in stated}
+    if "epsilon_ls" in stated:
+        train["label_smoothing"] = stated["epsilon_ls"]
+    if "steps" in stated:
+        train["steps"] = sizes["steps"]
+        train["max_minutes"] *= float(exact("steps") / before["steps"])
+    values = config_module.to_dict(base) | {"model": model, "train": train}
+    return config_module.from_dict(values, where=f"row {variation.row}"), "; ".join(wishes)
+
+
+def with_seed(config: Config, k: int) -> Config:
+    """The k-th run of a row, k from 0."""
+    return replace(config, train=replace(config.train, seed=config.train.seed + k))
+
+
+def _nearest(wish: Fraction, unit: int) -> int:
+    return unit * max(1, int(wish / unit + Fraction(1, 2)))
+
+
+def _first_equal(config: Config, rows: dict[str, Row]) -> str:
+    return next((row.name for row in rows.values() if row.config == config), "")
+
+
+def _from_file(base: Config, path: Path) -> Config:
+    """`base` with the keys of a file; what the file extends does not count."""
+    config_module.load(path)  # explains what is wrong with it
+    changes = tomllib.loads(path.read_text(encoding="utf-8"))
+    changes.pop("extends", None)
+    values = config_module.to_dict(base)
+    for table, keys in changes.items():
+        if table not in ("model", "train"):
+            raise UserError(f"{path}: a row changes the model or its training, and has no table [{table}]")
+        values[table] = values[table] | keys
+    return config_module.from_dict(values, where=str(path))

@@ -1,0 +1,98 @@
+"""Time and memory of the model's attention, measured on this machine, beside the formulas of Table 1."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+from matplotlib.axes import Axes
+
+from vaswani.model import attention
+from vaswani.report.png import BLUE, ORANGE, SOFT, caption, drawing
+
+H, D_K = 8, 64
+PREFILL = (64, 128, 256, 512, 1024, 2048)
+CACHED = (128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Of one sequence length."""
+
+    n: int
+    seconds: tuple[float, float, float]
+    """Their 50th, 95th and 99th percentile."""
+    bytes: int
+    """As XLA compiled it: what a prefill allocates between inputs and output, what a step reads beside its query."""
+
+
+def measure(n: int, queries: int, repetitions: int) -> Measurement:
+    """Attention of `queries` queries over n keys, base model's heads, float32, one sentence."""
+    Q = jax.random.normal(jax.random.key(0), (1, queries, H, D_K))
+    K, V = jax.random.normal(jax.random.key(1), (2, 1, n, H, D_K))
+    compiled = jax.jit(lambda Q, K, V: attention(Q, K, V)[0]).lower(Q, K, V).compile()
+    memory = compiled.memory_analysis()
+    size = memory.temp_size_in_bytes if queries == n else memory.argument_size_in_bytes - Q.nbytes
+    for _ in range(3):
+        compiled(Q, K, V).block_until_ready()
+    seconds = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        compiled(Q, K, V).block_until_ready()
+        seconds.append(time.perf_counter() - start)
+    p50, p95, p99 = np.percentile(seconds, (50, 95, 99))
+    return Measurement(n, (float(p50), float(p95), float(p99)), size)
+
+
+def draw_attention_cost(path: Path, repetitions: int = 20) -> None:
+    """Prefill, n queries over n keys, above; one decoding step, one query over n cached keys, below."""
+    prefill = [measure(n, n, repetitions) for n in PREFILL]
+    cached = [measure(n, 1, 5 * repetitions) for n in CACHED]
+    with drawing(path, 11, 8) as figure:
+        (prefill_time, prefill_memory), (step_time, step_memory) = figure.subplots(2, 2)
+        _times(prefill_time, prefill, lambda n: n * n, "∝ n²")
+        _memory(prefill_memory, prefill, lambda n: 4 * H * n * n, "one matrix of scores, 4·h·n² bytes")
+        _times(step_time, cached, lambda n: n, "∝ n")
+        _memory(step_memory, cached, lambda n: 4 * 2 * n * H * D_K, "cache, 4·2·n·h·d_k bytes")
+        prefill_time.set_title("Prefill, n queries: time")
+        prefill_memory.set_title("Prefill: memory between inputs and output")
+        step_time.set_title("One cached decoding step: time")
+        step_memory.set_title("One cached decoding step: keys and values")
+        device = jax.devices()[0]
+        where = f"{os.cpu_count()} CPU cores ({platform.machine()})" if device.platform == "cpu" else device.device_kind
+        caption(
+            figure,
+            f"One attention of the base model (h = {H}, d_k = d_v = {D_K}), one sentence, float32, {where}, "
+            f"JAX {jax.__version__}; {repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
+        )
+
+
+def _times(axes: Axes, measured: list[Measurement], formula: Callable[[int], int], label: str) -> None:
+    ns = [m.n for m in measured]
+    last = measured[-1]
+    scale = last.seconds[0] / formula(last.n)
+    axes.plot(ns, [scale * formula(n) * 1e3 for n in ns], ":", color=SOFT, label=f"{label}, through the last point")
+    p50, p95, p99 = (np.array([m.seconds[i] for m in measured]) * 1e3 for i in range(3))
+    axes.plot(ns, p50, "o-", color=BLUE, label="p50")
+    axes.plot(ns, p95, "_", color=BLUE, markersize=10, label="p95")
+    axes.plot(ns, p99, "x", color=ORANGE, markersize=6, label="p99")
+    _finish(axes, ns, "ms")
+
+
+def _memory(axes: Axes, measured: list[Measurement], formula: Callable[[int], int], label: str) -> None:
+    ns = [m.n for m in measured]
+    axes.plot(ns, [formula(n) / 2**20 for n in ns], ":", color=SOFT, label=label)
+    axes.plot(ns, [m.bytes / 2**20 for m in measured], "o-", color=BLUE, label="measured")
+    _finish(axes, ns, "MiB")
+
+
+def _finish(axes: Axes, ns: list[int], unit: str) -> None:
+    axes.set(xscale="log", yscale="log", xlabel="n", ylabel=unit)
+    axes.set_xticks(ns, [f"{n:,}" for n in ns], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.legend(loc="upper left")

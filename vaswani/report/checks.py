@@ -1,0 +1,107 @@
+"""One number beside another: lines of a table that says of each whether they agree, and if not, why."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from vaswani.errors import WorkFailed
+
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+MARKS = {True: "✓", False: "≠", None: "·"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One number, or a few that belong together."""
+
+    where: str
+    """Section, equation, table or footnote."""
+    what: str
+    expected: str
+    """Empty where there is nothing to compare with."""
+    ours: str
+    agrees: bool | None
+    """None where there is nothing to compare with."""
+    printed: bool = True
+    """Whether the paper prints what is expected; else it follows from the paper and was worked out apart from ours."""
+    why: str = ""
+    """Where the two differ, the reason."""
+
+
+def numbers(where: str, what: str, expected: str, ours: Any, printed: bool = True, why: str = "") -> Check:
+    """Compares the numbers in `expected` with as many of ours; they agree if ours round to the digits expected.
+
+    >>> numbers("5.3", "peak", "6.99e-04", 6.98771e-4)
+    Check(where='5.3', what='peak', expected='6.99e-04', ours='6.99e-04', agrees=True, printed=True, why='')
+    """
+    values = [float(x) for x in np.ravel(ours)]
+    patterns = NUMBER.findall(expected)
+    errors = [abs(value - float(p.replace(",", ""))) for value, p in zip(values, patterns, strict=True)]
+    agrees = all(error <= 0.5 * _unit(p) * (1 + 1e-6) for error, p in zip(errors, patterns, strict=True))
+    rest = iter(values)
+    shown = NUMBER.sub(lambda match: _like(match[0], next(rest), more_digits=0 if agrees else 1), expected)
+    return Check(where, what, expected, shown, agrees, printed, "" if agrees else why)
+
+
+def derived(where: str, what: str, expected: str, ours: Any, why: str = "") -> Check:
+    """As `numbers`, for what the paper does not print."""
+    return numbers(where, what, expected, ours, printed=False, why=why)
+
+
+def below(where: str, what: str, error: float, bound: float) -> Check:
+    """Two ways to the same value, that differ by what float32 rounds away."""
+    return Check(where, what, f"< {bound:.0e}", f"{error:.1e}", error < bound, printed=False)
+
+
+def only(where: str, what: str, ours: str) -> Check:
+    """A number with nothing to compare it with."""
+    return Check(where, what, "", ours, agrees=None)
+
+
+def _unit(pattern: str) -> float:
+    """Of the last digit."""
+    mantissa, _, exponent = pattern.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+def _like(pattern: str, value: float, more_digits: int) -> str:
+    """The value with as many digits as the pattern, or more."""
+    mantissa, e, _ = pattern.partition("e")
+    decimals = len(mantissa.partition(".")[2]) + more_digits
+    return f"{value:.{decimals}e}" if e else f"{value:,.{decimals}f}"
+
+
+def require_reasons(checks: Sequence[Check]) -> None:
+    """Raises WorkFailed where ours differs from what is expected and no reason is known: our code is at fault."""
+    unexplained = [f"{check.where}: {check.what}" for check in checks if check.agrees is False and not check.why]
+    if unexplained:
+        raise WorkFailed(
+            f"{len(unexplained)} numbers disagree with the paper for no known reason: {'; '.join(unexplained)}"
+        )
+
+
+def to_json(checks: Sequence[Check]) -> list[dict[str, Any]]:
+    return [asdict(check) for check in checks]
+
+
+def format_checks(checks: Sequence[Check]) -> str:
+    """A table for the terminal, with a heading for each place in the paper."""
+    table = [(c.what, c.expected if c.printed or not c.expected else f"({c.expected})", c.ours) for c in checks]
+    widths = [max(len(row[i]) for row in table) for i in range(2)]
+    lines, rows = [], iter(table)
+    for where, group in groupby(checks, key=lambda check: check.where):
+        lines += ["", where]
+        for check in group:
+            what, expected, ours = next(rows)
+            lines.append(f"  {MARKS[check.agrees]} {what:{widths[0]}}  {expected:{widths[1]}}  {ours}")
+            lines += textwrap.wrap(check.why, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    agree, differ = (sum(check.agrees is value for check in checks) for value in (True, False))
+    return "\n".join([
+        f"    {'the paper':{widths[0]}}  {'expected':{widths[1]}}  ours", *lines, "",
+        f"{agree} agree, {differ} differ. Values in parentheses are not printed in the paper but follow from it.",
+    ])  # fmt: skip

@@ -1,0 +1,230 @@
+"""The paper's arguments as small experiments on the model's own parts; a table, the figures and tests use them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import Array
+
+from vaswani.config import ModelConfig
+from vaswani.model import AddNorm, FeedForward, MultiHeadAttention, Transformer, attention, build, sinusoids
+from vaswani.training.loss import smoothed_cross_entropy
+
+SEED = 1706
+SMALL = ModelConfig(N=2, d_model=64, d_ff=256, h=4, d_k=16, d_v=16)
+
+
+@cache
+def small_model() -> tuple[nnx.GraphDef, Any]:
+    """(graphdef, params) of a model of 40 tokens, as initialised."""
+    graphdef, _ = jax.eval_shape(lambda: build(SMALL, vocab_size=40))
+    return graphdef, jax.jit(lambda: build(SMALL, vocab_size=40)[1])()
+
+
+def one_head(
+    Q: Any, K: Any, V: Any, mask: Any = None, *, scaled: bool = True, causal: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The model's attention function for one head, [tokens, d] in.
+
+    Args:
+        scaled: False undoes its division by √d_k.
+        causal: each query sees the keys up to its own place.
+
+    Returns:
+        weights [queries, keys] and output [queries, d_v].
+    """
+    Q, K, V = (jnp.asarray(x, jnp.float32)[:, None] for x in (Q, K, V))
+    if causal:
+        mask = jnp.tri(Q.shape[0], dtype=bool)
+    output, weights = attention(Q if scaled else Q * np.sqrt(Q.shape[-1]), K, V, mask)
+    return np.asarray(weights[0]), np.asarray(output[:, 0])
+
+
+# --- footnote 4: why the scores are divided by √d_k ---
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Softmax over 8 keys, of queries and keys whose elements are independent with mean 0 and variance 1."""
+
+    largest_weight: float
+    """Mean over 2000 queries."""
+    jacobian_norm: float
+    """Median, over the queries, of the Frobenius norm of ∂weights/∂scores."""
+
+
+def dot_product_variance(rng: np.random.Generator, d_k: int, pairs: int = 100_000) -> float:
+    """The variance of q·k over `pairs` of them; in footnote 4, d_k."""
+    q = rng.standard_normal((pairs, d_k))
+    # In slices, which draw the same numbers as a whole, so that only one such array is held.
+    return float(np.concatenate([np.sum(part * rng.standard_normal(part.shape), axis=1) for part in _slices(q)]).var())
+
+
+def _slices(x: np.ndarray, length: int = 10_000) -> Iterator[np.ndarray]:
+    for start in range(0, len(x), length):
+        yield x[start : start + length]
+
+
+def saturation(rng: np.random.Generator, d_k: int) -> tuple[Saturation, Saturation]:
+    """What the softmax does with the scores as they are, and with the scores divided by √d_k."""
+    queries, keys = rng.standard_normal((2000, d_k)), rng.standard_normal((8, d_k))
+    unscaled, scaled = (_saturation(one_head(queries, keys, keys, scaled=scaled)[0]) for scaled in (False, True))
+    return unscaled, scaled
+
+
+def _saturation(weights: np.ndarray) -> Saturation:
+    norms = np.linalg.norm(softmax_jacobian(weights), axis=(1, 2))
+    return Saturation(float(weights.max(axis=1).mean()), float(np.median(norms)))
+
+
+def softmax_jacobian(p: np.ndarray) -> np.ndarray:
+    """diag(p) - p pᵀ for each row of p [n, keys]: [n, keys, keys]."""
+    p = np.asarray(p, np.float64)
+    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+
+
+# --- section 3.1: depth, and what Add & Norm is for ---
+
+
+def depth_gradient_norms(layers: int = 80) -> tuple[float, float]:
+    """The gradient's norm at the input of a stack of feed-forward layers, for a gradient of norm 1 at its output.
+
+    Returns:
+        with residual connections alone, x + FFN(x), and with Add & Norm, LayerNorm(x + FFN(x)).
+    """
+
+    def sub_layer(rngs: nnx.Rngs) -> nnx.List:
+        return nnx.List([FeedForward(SMALL, rngs), AddNorm(SMALL, rngs)])
+
+    graphdef, _ = nnx.split(sub_layer(nnx.Rngs(0)))
+    keys = jax.random.split(jax.random.key(SEED), layers)
+    stack = jax.jit(jax.vmap(lambda key: nnx.split(sub_layer(nnx.Rngs(key)))[1]))(keys)
+
+    @jax.jit
+    def gradient_norms(stack: Any) -> tuple[Array, Array]:
+        x, downstream = jax.random.normal(jax.random.key(1), (2, 8, SMALL.d_model))
+
+        def output(x: Array, norm: bool) -> Array:
+            def layer(x: Array, params: Any) -> tuple[Array, None]:
+                feed_forward, add_norm = nnx.merge(graphdef, params)
+                y = feed_forward(x)
+                return (add_norm(x, y) if norm else x + y), None
+
+            return jnp.vdot(jax.lax.scan(layer, x, stack)[0], downstream / jnp.linalg.norm(downstream))
+
+        plain, normed = (jnp.linalg.norm(jax.grad(output)(x, norm)) for norm in (False, True))
+        return plain, normed
+
+    plain, normed = gradient_norms(stack)
+    return float(plain), float(normed)
+
+
+# --- section 3.2.2: many heads ---
+
+
+def heads_summed_difference() -> float:
+    """Largest difference between Concat(head_1, …, head_h) W_O and Σ head_i W_Oⁱ, W_Oⁱ the i-th d_v rows of W_O."""
+    config = ModelConfig()
+
+    @jax.jit
+    def difference() -> Array:
+        module = MultiHeadAttention(config, nnx.Rngs(0))
+        x = jax.random.normal(jax.random.key(SEED), (1, 10, config.d_model))
+        heads, _ = attention(module.queries(x), *module.keys_values(x))  # [1, 10, h, d_v]
+        W_O = module.W_O.kernel[...].reshape(config.h, config.d_v, config.d_model)
+        summed = sum(heads[:, :, i] @ W_O[i] for i in range(config.h))
+        return jnp.abs(module.output(heads) - summed).max()
+
+    return float(difference())
+
+
+# --- section 3.2.3: no leak from the future ---
+
+
+def leak_from_the_future() -> tuple[float, float]:
+    """What target tokens 5, 6, … do to the decoder's outputs at tokens 0 to 4.
+
+    Returns:
+        the outputs' largest change when those tokens are exchanged for others, and the largest gradient of the outputs
+        in those tokens' embeddings.
+    """
+    graphdef, params = small_model()
+    tokens = jnp.arange(4, 34).reshape(3, 10)  # no token twice, so that an embedding belongs to one place
+    source, target, other = tokens[:1], tokens[1:2], tokens[2:]
+    positions, ones = jnp.arange(10)[None], jnp.ones((2, 10), jnp.int32)
+    targets = jnp.concatenate([target, jnp.where(positions >= 5, other, target)])
+
+    @jax.jit
+    def leaks(params: Any) -> tuple[Array, Array]:
+        def early_outputs(params: Any) -> Array:
+            model = nnx.merge(graphdef, params)
+            memory = model.encode(jnp.repeat(source, 2, axis=0), ones, positions * ones)
+            return model.decode(targets, ones, positions * ones, memory, ones)[:, :5]
+
+        outputs, pull_back = jax.vjp(early_outputs, params)
+        (gradient,) = pull_back(jax.random.normal(jax.random.key(SEED), outputs.shape).at[1].set(0))
+        return jnp.abs(outputs[0] - outputs[1]).max(), jnp.abs(gradient["embedding"]["table"][target[0, 5:]]).max()
+
+    change, gradient = leaks(params)
+    return float(change), float(gradient)
+
+
+# --- section 3.5: order ---
+
+
+def permutation_error(positions: bool) -> float:
+    """Two source tokens change places: how far the encoder's outputs are from having changed places too."""
+    graphdef, params = small_model()
+    places = np.arange(10)
+    places[[2, 7]] = places[[7, 2]]
+
+    @jax.jit
+    def encode(source: Array) -> Array:
+        model: Transformer = nnx.merge(graphdef, params)
+        x = model.embedding(source)
+        if positions:
+            x += model.source_positions(jnp.arange(10)[None], 10)
+        for layer in model.encoder:
+            x = layer(x, jnp.ones((1, 10, 10), bool), None)
+        return x
+
+    source = jnp.arange(4, 14)[None]
+    return float(jnp.abs(encode(source)[:, places] - encode(source[:, places])).max())
+
+
+def wavelengths(d_model: int) -> np.ndarray:
+    """In positions, one a pair of dimensions, from the angle between positions 0 and 1 in our own table."""
+    sine, cosine = np.asarray(sinusoids(2, d_model), np.float64)[1].reshape(-1, 2).T
+    return 2 * np.pi / np.arctan2(sine, cosine)
+
+
+def shift_error(k: int, d_model: int = 512, length: int = 1000) -> float:
+    """How far PE(pos + k) is from M·PE(pos), for one matrix M whatever pos; M's entries are those of PE(k)."""
+    table = np.asarray(sinusoids(length + k, d_model), np.float64).reshape(length + k, -1, 2)
+    sine, cosine = table[k].T
+    M = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], axis=-2)  # [pairs, 2, 2]: rotations
+    return float(np.abs(table[k:] - np.einsum("pij,npj->npi", M, table[:length])).max())
+
+
+# --- section 5.4: label smoothing ---
+
+
+def smoothed_target(V: int, epsilon: float) -> np.ndarray:
+    """The distribution that the loss aims at, token V - 1 being right: softmax(logits) - ∂loss/∂logits."""
+    logits, targets = jnp.zeros((1, V)), jnp.array([V - 1])
+    gradient = jax.grad(lambda x: smoothed_cross_entropy(x, jnp.eye(V), targets, epsilon).smoothed)(logits)
+    return np.asarray(jax.nn.softmax(logits) - gradient)[0]
+
+
+def smoothed_loss(probabilities: Any, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Loss and -log P in nats, for each row of probabilities [n, V] that a model may give; the last token is right."""
+    logits = jnp.log(jnp.asarray(probabilities, jnp.float32))
+    V = logits.shape[1]
+    target = jnp.array([V - 1])
+    loss = jax.vmap(lambda row: smoothed_cross_entropy(row[None], jnp.eye(V), target, epsilon))(logits)
+    return np.asarray(loss.smoothed), np.asarray(loss.nll)
