@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-from vaswani.pipeline import use_compilation_cache
+# Most of the tests' time is XLA compiling; programs here are small, and need not be fast.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 
 hook = install_import_hook(["vaswani.model", "vaswani.training.loss"], "beartype.beartype")
 hook.__enter__()
@@ -80,6 +81,8 @@ class Workplace:
 def compilation_cache(tmp_path_factory):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    from vaswani.pipeline import use_compilation_cache  # after the hook: it imports the model
+
     use_compilation_cache()
 
 

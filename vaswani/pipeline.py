@@ -135,8 +135,9 @@ def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table"
         Interrupted: SIGTERM or Ctrl-C; every run is saved, and the table of what is finished is written.
     """
     from vaswani.ablation import jobs as backends
+    from vaswani.ablation.pool import work
+    from vaswani.ablation.progress import Progress, shown
     from vaswani.ablation.results import Translations, write
-    from vaswani.ablation.sweep import Progress, shown, work
 
     with sweep.lock():
         vocab_size = prepare(sweep.base, PREPARED).tokenizer.vocab_size

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,7 +36,7 @@ def measure(n: int, queries: int, repetitions: int) -> Measurement:
     Q = jax.random.normal(jax.random.key(0), (1, queries, H, D_K))
     K, V = jax.random.normal(jax.random.key(1), (2, 1, n, H, D_K))
     compiled = jax.jit(lambda Q, K, V: attention(Q, K, V)[0]).lower(Q, K, V).compile()
-    memory = compiled.memory_analysis()
+    memory: Any = compiled.memory_analysis()
     size = memory.temp_size_in_bytes if queries == n else memory.argument_size_in_bytes - Q.nbytes
     for _ in range(3):
         compiled(Q, K, V).block_until_ready()

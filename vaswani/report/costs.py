@@ -10,7 +10,7 @@ import numpy as np
 from flax import nnx
 
 from vaswani.config import ModelConfig
-from vaswani.model import EncoderLayer, MultiHeadAttention, Transformer, attention, build, count_parameters
+from vaswani.model import DecoderLayer, EncoderLayer, MultiHeadAttention, Positions, Transformer, attention, build
 from vaswani.paper import TABLE_3, Recipe, Variation
 
 P100_FLOPS = 9.5e12
@@ -84,7 +84,7 @@ def forward_flops_formula(config: ModelConfig, vocab_size: int, n: int) -> float
     Half of the parameters that are not embedding see the source's n tokens, or the target's; the embedding, as
     projection, the target's.
     """
-    parameters = count_parameters(config, vocab_size)
+    parameters = parameters_without_embedding(config) + vocab_size * config.d_model
     attentions = 3 * config.N * 2 * n * n * config.h * (config.d_k + config.d_v)
     return 2 * n * parameters + attentions
 
@@ -127,8 +127,9 @@ def variation_config(variation: Variation) -> ModelConfig:
 
 
 def parameters_without_embedding(config: ModelConfig) -> int:
-    """All but the one matrix of V·d_model."""
-    return count_parameters(config, 1) - config.d_model
+    """All but the one matrix of V·d_model: `count_parameters` by parts, which takes a sixth of its time."""
+    layer = sum(module_parameters(part, config) for part in (EncoderLayer, DecoderLayer))
+    return config.N * layer + 2 * module_parameters(Positions, config)
 
 
 def fitting_vocabulary(millions: int, without_embedding: int, d_model: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from jax import Array
 
 from vaswani.config import ModelConfig
 from vaswani.model import AddNorm, FeedForward, MultiHeadAttention, Transformer, attention, build, sinusoids
-from vaswani.training.loss import smoothed_cross_entropy
+from vaswani.training.loss import Loss, smoothed_cross_entropy
 
 SEED = 1706
 SMALL = ModelConfig(N=2, d_model=64, d_ff=256, h=4, d_k=16, d_v=16)
@@ -26,9 +26,7 @@ def small_model() -> tuple[nnx.GraphDef, Any]:
     return graphdef, jax.jit(lambda: build(SMALL, vocab_size=40)[1])()
 
 
-def one_head(
-    Q: Any, K: Any, V: Any, mask: Any = None, *, scaled: bool = True, causal: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def one_head(Q: Any, K: Any, V: Any, *, scaled: bool = True, causal: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The model's attention function for one head, [tokens, d] in.
 
     Args:
@@ -39,10 +37,15 @@ def one_head(
         weights [queries, keys] and output [queries, d_v].
     """
     Q, K, V = (jnp.asarray(x, jnp.float32)[:, None] for x in (Q, K, V))
-    if causal:
-        mask = jnp.tri(Q.shape[0], dtype=bool)
-    output, weights = attention(Q if scaled else Q * np.sqrt(Q.shape[-1]), K, V, mask)
-    return np.asarray(weights[0]), np.asarray(output[:, 0])
+    weights, output = _one_head(Q if scaled else Q * np.sqrt(Q.shape[-1]), K, V, causal)
+    return np.asarray(weights), np.asarray(output)
+
+
+@partial(jax.jit, static_argnums=3)
+def _one_head(Q: Array, K: Array, V: Array, causal: bool) -> tuple[Array, Array]:
+    mask = jnp.tri(Q.shape[0], dtype=bool) if causal else None
+    output, weights = attention(Q, K, V, mask)
+    return weights[0], output[:, 0]
 
 
 # --- footnote 4: why the scores are divided by √d_k ---
@@ -91,6 +94,7 @@ def softmax_jacobian(p: np.ndarray) -> np.ndarray:
 # --- section 3.1: depth, and what Add & Norm is for ---
 
 
+@cache
 def depth_gradient_norms(layers: int = 80) -> tuple[float, float]:
     """The gradient's norm at the input of a stack of feed-forward layers, for a gradient of norm 1 at its output.
 
@@ -127,6 +131,7 @@ def depth_gradient_norms(layers: int = 80) -> tuple[float, float]:
 # --- section 3.2.2: many heads ---
 
 
+@cache
 def heads_summed_difference() -> float:
     """Largest difference between Concat(head_1, …, head_h) W_O and Σ head_i W_Oⁱ, W_Oⁱ the i-th d_v rows of W_O."""
     config = ModelConfig()
@@ -146,6 +151,7 @@ def heads_summed_difference() -> float:
 # --- section 3.2.3: no leak from the future ---
 
 
+@cache
 def leak_from_the_future() -> tuple[float, float]:
     """What target tokens 5, 6, … do to the decoder's outputs at tokens 0 to 4.
 
@@ -177,6 +183,7 @@ def leak_from_the_future() -> tuple[float, float]:
 # --- section 3.5: order ---
 
 
+@cache
 def permutation_error(positions: bool) -> float:
     """Two source tokens change places: how far the encoder's outputs are from having changed places too."""
     graphdef, params = small_model()
@@ -217,7 +224,12 @@ def shift_error(k: int, d_model: int = 512, length: int = 1000) -> float:
 def smoothed_target(V: int, epsilon: float) -> np.ndarray:
     """The distribution that the loss aims at, token V - 1 being right: softmax(logits) - ∂loss/∂logits."""
     logits, targets = jnp.zeros((1, V)), jnp.array([V - 1])
-    gradient = jax.grad(lambda x: smoothed_cross_entropy(x, jnp.eye(V), targets, epsilon).smoothed)(logits)
+
+    def smoothed(logits: Array) -> Array:
+        loss: Loss = smoothed_cross_entropy(logits, jnp.eye(V), targets, epsilon)
+        return loss.smoothed
+
+    gradient = jax.grad(smoothed)(logits)
     return np.asarray(jax.nn.softmax(logits) - gradient)[0]
 
 

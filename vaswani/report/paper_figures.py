@@ -76,7 +76,7 @@ def learning_rates(path: Path) -> None:
 def softmax_saturation(path: Path) -> None:
     """Footnote 4."""
     rng = np.random.default_rng(demonstrations.SEED)
-    d_ks = [2**i for i in range(1, 11)]
+    d_ks = [4, 16, 64, 256, 1024]
     found = [demonstrations.saturation(rng, d_k) for d_k in d_ks]
     with drawing(path, 11, 4.2) as figure:
         left, right = figure.subplots(1, 2)
@@ -123,7 +123,7 @@ def complexity(path: Path) -> None:
         axes.legend(loc="upper left")
         caption(
             figure,
-            f"d = {d}, kernel width k = {k}, neighbourhood r = {r}. To its left self-attention is the cheaper.",
+            f"d = {d}, kernel width k = {k}, neighbourhood r = {r}. Left of n = d self-attention is the cheaper.",
         )
 
 

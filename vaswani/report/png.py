@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from cycler import cycler
 from matplotlib.figure import Figure
 
 from vaswani.run_directory import atomic_path
@@ -27,7 +28,7 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLOURS),
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "xtick.color": GRID,
