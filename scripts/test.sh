@@ -12,4 +12,4 @@ fi
 .venv/bin/ruff check
 PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright
 .venv/bin/lint-imports
-.venv/bin/pytest
+.venv/bin/pytest --numprocesses 2

@@ -70,10 +70,10 @@ class Workplace:
         return subprocess.Popen(command, **options)
 
     def refused(self, *arguments: str, **options) -> str:
-        """The one line that wrong input gets, with exit code 2."""
+        """The one line that wrong input gets, last on stderr, with exit code 2."""
         done = self.vaswani(*arguments, code=2, **options)
-        lines = done.stderr.strip().split("\n")
-        assert len(lines) == 1 and lines[0].startswith("vaswani: "), done.stderr
+        lines = [line for line in done.stderr.split("\n") if line.startswith("vaswani: ")]
+        assert len(lines) == 1 and done.stderr.endswith(lines[0] + "\n"), done.stderr
         return lines[0]
 
 

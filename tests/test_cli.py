@@ -51,8 +51,8 @@ row_length = 64
     [
         ({"train_de": b"one\ntwo\n"}, ["train.en has 3 lines", "train.de has 2"]),
         ({"train_en": b"one\nt\xffo\nthree\n"}, ["train.en, line 2", "not UTF-8"]),
-        ({"train_en": b"", "train_de": b""}, ["train", "empty"]),
-        ({"valid_en": b"", "valid_de": b""}, ["valid", "empty"]),
+        ({"train_en": b"", "train_de": b""}, ["train in text", "holds no text"]),
+        ({"valid_en": b"", "valid_de": b""}, ["valid in text", "holds no text"]),
         ({"train_en": b"\n \n\t\n"}, ["no pair is left after cleaning", "blank"]),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         (["train", "nowhere.toml"], ["nowhere.toml", "no such configuration file"]),
         (["train", "unknown.toml"], ["unknown.toml", "model.layers"]),
         (["train", "looped.toml"], ["looped.toml", "extends itself"]),
-        (["train", "broken.toml"], ["broken.toml", "not valid TOML", "line 1"]),
+        (["train", "broken.toml"], ["broken.toml", "not valid TOML"]),
         (["translate", "runs/nowhere"], ["no run directory at runs/nowhere", "vaswani train"]),
         (["average", "runs/tiney"], ["runs/tiney", "did you mean runs/tiny?"]),
         (["translate", "runs/tiny", "--checkpoint", "7"], ["no checkpoint '7'", "3, 6, 9, 12"]),

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,21 @@ def names(section: str) -> list[str]:
     return re.findall(r"`([^`]+)`", re.sub(r"<!--.*?-->", "", section, flags=re.DOTALL))
 
 
+@cache
+def commands() -> dict:
+    return cli.build_parser()._subparsers._group_actions[0].choices
+
+
+@cache
+def settings() -> set[str]:
+    return set(config.descriptions())
+
+
 def missing(name: str) -> str | None:
     """Why there is no such thing."""
     if name.startswith("vaswani "):
         _, command, *arguments = name.replace("…", "text").replace('"', "").split()
-        parser = cli.build_parser()._subparsers._group_actions[0].choices.get(command)
+        parser = commands().get(command)
         if parser is None:
             return "no such command"
         options = [word for word in arguments if word.startswith("--")]
@@ -46,7 +57,7 @@ def missing(name: str) -> str | None:
                     return f"{found.__name__} has no {attribute}"
                 found = getattr(found, attribute)
             return None
-    if name in config.descriptions() or name in FIGURES or name == "report.html":
+    if name in settings() or name in FIGURES or name == "report.html":
         return None
     return None if (ROOT / name).exists() else "no such file, setting or figure"
 

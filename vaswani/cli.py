@@ -1,7 +1,6 @@
 """The command line: parses, calls, prints. Exit codes: 0 done, 1 the work failed, 2 the input is wrong."""
 
 import argparse
-import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -72,8 +71,7 @@ def translate(a: argparse.Namespace) -> None:
 
     use_compilation_cache()
     translator, _ = load_translator(a.run, a.checkpoint, settings_of_run(a).decode)
-    output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")  # whatever the locale says
-    translate_stream(translator, sys.stdin.buffer, output, a.n_best, a.scores)
+    translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, a.n_best, a.scores)
 
 
 def evaluate(a: argparse.Namespace) -> None:

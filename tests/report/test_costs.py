@@ -9,8 +9,7 @@ ROWS = {variation.row: variation for variation in TABLE_3}
 
 
 def test_parameters_by_parts_are_those_of_the_whole_model():
-    for row in ("base", "B1", "E"):
-        config = costs.variation_config(ROWS[row])
+    for config in (costs.variation_config(ROWS["C1"]), ModelConfig(N=1, d_k=16, h=2, positions="learned")):
         assert count_parameters(config, 1000) == costs.parameters_without_embedding(config) + 1000 * config.d_model
 
 

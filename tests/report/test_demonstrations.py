@@ -43,8 +43,8 @@ def test_depth_needs_add_and_norm():
 
 def test_an_unscaled_softmax_lets_no_gradient_through_at_large_d_k():
     rng = np.random.default_rng(demonstrations.SEED)
-    queries, keys = rng.standard_normal((2, 64, 512)).astype(np.float32)
-    direction = rng.standard_normal(512).astype(np.float32)
+    queries, keys = jnp.asarray(rng.standard_normal((2, 64, 512)), jnp.float32)
+    direction = jnp.asarray(rng.standard_normal(512), jnp.float32)
 
     @jax.jit
     def gradient_norm(scale):

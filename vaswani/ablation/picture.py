@@ -34,7 +34,7 @@ def draw(table: Table, path: Path) -> None:
     axes.plot([], [], "o-", color=OURS, linewidth=2.2, label=_ours(table))
     axes.plot([], [], "D", color=PAPER, markerfacecolor="white", label="the paper, newstest2013, one run a row")
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     axes.set_xlabel("BLEU less the base row's")
     axes.grid(axis="x", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)

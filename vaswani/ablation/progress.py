@@ -50,9 +50,9 @@ class Progress:
         now = [f"{r.name} {r.steps():,}/{r.config.train.steps:,}" for r in self.sweep.runs if r.name in self.running]
         left = self.seconds_left()
         parts = [f"{len(self.done)} of {len(self.sweep.runs)} runs done"]
-        parts += [f"running {', '.join(now)}"] if now else []
         parts += [f"{len(self.failed)} failed"] if self.failed else []
-        parts += [f"about {duration(left)} left"] if left is not None and now else []
+        parts += [f"about {duration(left)} left"] if left else []
+        parts += [f"running {', '.join(now)}"] if now else []
         return ", ".join(parts)
 
 
@@ -61,8 +61,8 @@ def shown(progress: Progress) -> Iterator[Callable[[], None]]:
     """A bar with the whole sweep's state on a terminal; yields what brings it up to date."""
     console = Console(stderr=True, markup=False, highlight=False)
     bar = rich.progress.Progress(
-        rich.progress.BarColumn(), rich.progress.TextColumn("{task.description}", markup=False), console=console,
-        transient=True, disable=not sys.stderr.isatty(),
+        rich.progress.BarColumn(bar_width=20), rich.progress.TextColumn("{task.description}", markup=False),
+        console=console, transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
     task = bar.add_task("")
     shown_at = 0.0

@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Iterator
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from vaswani.data.corpus import read_lines
 from vaswani.decoding.translator import Hypothesis, Translator
 
 
 def translate_stream(
-    translator: Translator, source: BinaryIO, output: TextIO, n_best: int = 1, with_scores: bool = False
+    translator: Translator, source: BinaryIO, output: BinaryIO, n_best: int = 1, with_scores: bool = False
 ) -> None:
     """Translates lines as they come, and writes them as they are ready, in bounded memory.
 
     Args:
-        source: UTF-8 lines ended by "\\n" alone.
+        source, output: UTF-8 whatever the locale says, lines ended by "\\n" alone.
         n_best: lines written for each line read.
         with_scores: write LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT, so that an n-best list can be told apart.
 
@@ -28,7 +28,7 @@ def translate_stream(
         translations = translator.translate(lines, n_best)
     for number, hypotheses in enumerate(translations, start=1):
         for hypothesis in hypotheses:
-            output.write(_line(number, hypothesis, with_scores) + "\n")
+            output.write(f"{_line(number, hypothesis, with_scores)}\n".encode())
         if source.isatty():
             output.flush()
     output.flush()

@@ -1,0 +1,247 @@
+"""What the benchmarks share: contestants in processes of their own, tokens to train on, products to time, results."""
+
+import argparse
+import datetime
+import importlib
+import multiprocessing
+import os
+import platform
+import re
+import resource
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vaswani import config as config_module
+from vaswani.config import Config, ModelConfig
+from vaswani.data.encoded import EncodedPairs
+from vaswani.data.tokenizer import END
+from vaswani.errors import UserError, WorkFailed
+
+Product = tuple[int, int, int, int]
+"""(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs a script and ends the process: 0 done, 1 the work failed, 2 the input is wrong."""
+    try:
+        main()
+    except UserError as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except WorkFailed as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def need(*modules: str) -> None:
+    """Raises UserError where a peer is not installed."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UserError(f"{module}: not installed ({error}); `scripts/setup.sh bench` installs the peers") from None
+
+
+class Remote:
+    """An object in a process of its own, so that no contestant has another's threads, caches or memory.
+
+    Args:
+        make, arguments: the object is make(*arguments); all must be picklable.
+        threads: processors that the process may use; None for all.
+    """
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any, threads: int | None = None):
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
+        self.started = time.perf_counter()
+        all_processors = os.sched_getaffinity(0)
+        # Inherited by the child before any library in it counts the processors.
+        os.sched_setaffinity(0, sorted(all_processors)[:threads])
+        self._process.start()
+        os.sched_setaffinity(0, all_processors)
+        theirs.close()
+        self._receive()
+        self.start_seconds = time.perf_counter() - self.started
+        """From nothing to an object that is ready."""
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        self._pipe.send((method, arguments))
+        return self._receive()
+
+    def peak_bytes(self) -> int:
+        """The most memory that the process has held."""
+        return self.call("__peak_bytes__")
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join()
+
+    def _receive(self) -> Any:
+        try:
+            error, value = self._pipe.recv()
+        except EOFError:
+            raise WorkFailed("a contestant's process has died; was it out of memory?") from None
+        if isinstance(error, UserError):
+            raise error
+        if error:
+            raise WorkFailed(f"a contestant failed:\n{error}")
+        return value
+
+
+def _serve(pipe: Any, make: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    try:
+        thing = make(*arguments)
+        pipe.send((None, None))
+        while True:
+            method, arguments = pipe.recv()
+            pipe.send((None, _peak_bytes() if method == "__peak_bytes__" else getattr(thing, method)(*arguments)))
+    except EOFError:  # closed by the other side
+        pass
+    except UserError as error:
+        pipe.send((error, None))
+    except Exception:
+        pipe.send((traceback.format_exc(), None))
+
+
+def _peak_bytes() -> int:
+    try:
+        # Not ru_maxrss, which would begin with the parent's.
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def load_config(path: Path, settings: Iterable[str]) -> Config:
+    """A configuration file with `--set` arguments, each KEY=VALUE."""
+    config, known = config_module.load(path), config_module.flatten(Config())
+    changes = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or key not in known:
+            raise UserError(f"--set {setting}: must be KEY=VALUE, as train.tokens_per_update=2048")
+        changes[key] = value
+    return config_module.override(config, changes)
+
+
+def add_common_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("--out", type=Path, default=Path("benchmarks") / name, metavar="STEM",
+                        help="results go to STEM.json and STEM.png (default: %(default)s)")  # fmt: skip
+
+
+def positive(text: str) -> float:
+    """For argparse: a number above 0."""
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
+    return value
+
+
+def machine() -> dict[str, Any]:
+    """What a figure must be read with. The load tells whether something else ran beside it."""
+    import jax
+
+    model = platform.machine()
+    if (info := Path("/proc/cpuinfo")).exists() and (found := re.search(r"model name\s*:\s*(.*)", info.read_text())):
+        model = found[1]
+    return {
+        "date": datetime.date.today().isoformat(),
+        "command": " ".join(sys.argv),
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "devices": [d.device_kind for d in jax.devices()],
+        "load_average_before": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": float(np.median(values)), "lowest": min(values), "highest": max(values), "n": len(values)}
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    return {f"p{p}": float(np.percentile(seconds, p)) for p in (50, 95, 99)}
+
+
+def random_pairs(n: int, length: int, vocab_size: int, seed: int = 1706) -> EncodedPairs:
+    """Pairs of `length` random tokens a side, end symbol counted: they fill rows and length buckets without padding."""
+    ids = np.random.default_rng(seed).integers(END + 2, vocab_size, (2, n, length), dtype=np.int32)
+    ids[:, :, -1] = END
+    offsets = np.arange(n + 1) * length
+    return EncodedPairs(ids[0].reshape(-1), offsets, ids[1].reshape(-1), offsets)
+
+
+# --- the products of an update, by formula ---
+
+
+def products(config: ModelConfig, vocab_size: int, rows: int, row_length: int, chunk: int) -> "Counter[Product]":
+    """Every matrix product of loss and gradient of rows [rows, row_length] on both sides, padding included.
+
+    Forward m×k·k×n, and for each two backward: m×n·n×k for the input's gradient and k×m·m×n for the weight's.
+
+    Args:
+        chunk: positions whose logits are computed at once; they must divide rows · row_length to be counted exactly.
+    """
+    d, ff, h, d_k, d_v = config.d_model, config.d_ff, config.h, config.d_k, config.d_v
+    n, L = rows * row_length, row_length
+    chunk = min(chunk, n)
+    attention: Counter[Product] = Counter()
+    attention[1, n, d, h * d_k] += 2
+    attention[1, n, d, h * d_v] += 1
+    attention[1, n, h * d_v, d] += 1
+    attention[rows * h, L, d_k, L] += 1
+    attention[rows * h, L, L, d_v] += 1
+    forward: Counter[Product] = Counter({(1, chunk, d, vocab_size): -(-n // chunk)})
+    for product, count in attention.items():
+        forward[product] += 3 * config.N * count
+    forward[1, n, d, ff] += 2 * config.N
+    forward[1, n, ff, d] += 2 * config.N
+    every: Counter[Product] = Counter()
+    for (batch, m, k, n_), count in forward.items():
+        for product in ((batch, m, k, n_), (batch, m, n_, k), (batch, k, m, n_)):
+            every[product] += count
+    return every
+
+
+def flops(every: "Counter[Product]") -> float:
+    return float(sum(2 * count * b * m * k * n for (b, m, k, n), count in every.items()))
+
+
+def time_products(shapes: Sequence[Product], dtype: str = "float32", seconds: float = 0.3) -> list[float]:
+    """How long each product takes alone in JAX: median of as many repetitions as fit into `seconds`, at least three."""
+    import jax
+    import jax.numpy as jnp
+
+    product = jax.jit(jnp.matmul)
+
+    def once(b: int, m: int, k: int, n: int) -> Callable[[], None]:
+        x, y = (jax.random.normal(jax.random.key(i), s, dtype) for i, s in enumerate(((b, m, k), (b, k, n))))
+        if b == 1:
+            x, y = x[0], y[0]
+        return lambda: product(x, y).block_until_ready()
+
+    return [median_seconds(once(*shape), seconds) for shape in shapes]
+
+
+def median_seconds(once: Callable[[], Any], seconds: float) -> float:
+    once()
+    once()
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < seconds:
+        before = time.perf_counter()
+        once()
+        times.append(time.perf_counter() - before)
+    return float(np.median(times))
