@@ -163,14 +163,14 @@ def compete(
         r["sentences_per_s"] = spread([len(lines) / x.seconds for x in answers[name]])
         r["tokens_per_s"] = spread([n_tokens / x.seconds for x in answers[name]])
         r["bleu"] = corpus_bleu(last.texts, references)
-        r["lines_equal_to_ours"] = float(np.mean([x == y for x, y in zip(last.texts, answers[OURS][-1].texts)]))
+        same = [x == y for x, y in zip(last.texts, answers[OURS][-1].texts, strict=True)]
+        r["lines_equal_to_ours"] = float(np.mean(same))
         r["peak_bytes"] = c.peak_bytes()
-        if alone := lines[: a.latency_lines] if a.latency_lines else lines:
-            seconds = c.call("one_by_one", alone, a.beam)
-            r["latency_seconds"] = percentiles(seconds)
-            r["one_by_one_sentences_per_s"] = len(seconds) / sum(seconds)
+        seconds = c.call("one_by_one", lines[: a.latency_lines or None], a.beam)
+        r["latency_seconds"] = percentiles(seconds)
+        r["one_by_one_sentences_per_s"] = len(seconds) / sum(seconds)
         c.close()
-    for name, r in results.items():
+    for r in results.values():
         r["our_ratio"] = results[OURS]["sentences_per_s"]["median"] / r["sentences_per_s"]["median"]
         r["our_ratio_one_by_one"] = results[OURS]["one_by_one_sentences_per_s"] / r["one_by_one_sentences_per_s"]
     return results

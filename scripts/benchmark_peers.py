@@ -8,7 +8,7 @@ alike take the batch's largest limit.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,8 +99,9 @@ class HuggingFace:
             ids = torch.from_numpy(padded([sources[i] for i in members]))
             with torch.inference_mode():
                 found = self.model.generate(
-                    ids, attention_mask=ids != PAD, num_beams=beam, length_penalty=alpha, do_sample=False,
+                    ids, attention_mask=ids != PAD, num_beams=beam, do_sample=False,
                     max_new_tokens=max(limits[i] for i in members), suppress_tokens=list(NEVER_GENERATED),
+                    **({"length_penalty": alpha} if beam > 1 else {}),
                 )  # fmt: skip
             return [until_end(row) for row in found[:, 1:].tolist()]
 

@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -207,7 +208,7 @@ def load(path: str | Path) -> Config:
 def from_dict(values: dict[str, Any], where: str) -> Config:
     """Checks nested plain values against the schema. `where` names their origin in messages."""
     try:
-        config = TypeAdapter(Config).validate_python(values)
+        config = _schema().validate_python(values)
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error)}") from None
     _check_together(config, where)
@@ -241,7 +242,7 @@ def _from_text(text: str, current: Any) -> Any:
 
 def descriptions() -> dict[str, str]:
     """{"model.d_model": "Width of …"}: the docstring of every setting, for `--help` and `configs/base.toml`."""
-    definitions = TypeAdapter(Config).json_schema()["$defs"]
+    definitions = _schema().json_schema()["$defs"]
 
     def walk(cls: Any, prefix: str) -> dict[str, str]:
         found = {}
@@ -253,6 +254,11 @@ def descriptions() -> dict[str, str]:
         return found
 
     return walk(Config, "")
+
+
+@cache
+def _schema() -> TypeAdapter[Config]:
+    return TypeAdapter(Config)  # building it takes a tenth of a second
 
 
 def to_dict(config: Any) -> dict[str, Any]:

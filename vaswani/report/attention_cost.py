@@ -75,7 +75,7 @@ def draw_attention_cost(path: Path, repetitions: int = 20) -> None:
         caption(
             figure,
             f"One attention of the base model (h = {H}, d_k = d_v = {D_K}), one sentence, float32, {where}, "
-            f"JAX {jax.__version__}; {repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
+            f"JAX {jax.__version__}, the machine's load {os.getloadavg()[0]:.1f}; {repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
         )
 
 
@@ -103,4 +103,4 @@ def _finish(axes: Axes, ns: list[int], unit: str) -> None:
     axes.set_xticks(ns, [f"{n:,}" for n in ns], minor=False)
     axes.set_xticks([], minor=True)
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower right")
