@@ -75,7 +75,8 @@ def draw_attention_cost(path: Path, repetitions: int = 20) -> None:
         caption(
             figure,
             f"One attention of the base model (h = {H}, d_k = d_v = {D_K}), one sentence, float32, {where}, "
-            f"JAX {jax.__version__}, the machine's load {os.getloadavg()[0]:.1f}; {repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
+            f"JAX {jax.__version__}, the machine's load {os.getloadavg()[0]:.1f}; "
+            f"{repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
         )
 
 
