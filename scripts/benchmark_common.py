@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from vaswani import config as config_module
 from vaswani.config import Config, ModelConfig
 from vaswani.data.encoded import EncodedPairs
+from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
 
@@ -153,6 +155,8 @@ def machine() -> dict[str, Any]:
     """What a figure must be read with. The load tells whether something else ran beside it."""
     import jax
 
+    if (load := os.getloadavg()[0]) > 0.5:
+        say(f"the load average is {load:.1f}: something else is running, and threads that wait for it mislead")
     model = platform.machine()
     if (info := Path("/proc/cpuinfo")).exists() and (found := re.search(r"model name\s*:\s*(.*)", info.read_text())):
         model = found[1]
@@ -162,7 +166,7 @@ def machine() -> dict[str, Any]:
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
         "devices": [d.device_kind for d in jax.devices()],
-        "load_average_before": os.getloadavg()[0],
+        "load_average_before": load,
         "python": platform.python_version(),
         "jax": jax.__version__,
     }
@@ -182,6 +186,36 @@ def random_pairs(n: int, length: int, vocab_size: int, seed: int = 1706) -> Enco
     ids[:, :, -1] = END
     offsets = np.arange(n + 1) * length
     return EncodedPairs(ids[0].reshape(-1), offsets, ids[1].reshape(-1), offsets)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a contestant trains on."""
+
+    config: Config
+    vocab_size: int
+    corpus: Path | None
+    """A prepared corpus; None for random pairs that are as long as a row."""
+
+    def pairs(self) -> EncodedPairs:
+        if self.corpus is not None:
+            return PreparedCorpus.open(self.corpus).pairs(self.config.data.train)
+        length = self.config.train.row_length
+        return random_pairs(max(64, 8 * self.config.train.tokens_per_update // length), length, self.vocab_size)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was done in one turn."""
+
+    seconds: float
+    updates: int
+    source_tokens: int
+    target_tokens: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        return (self.source_tokens + self.target_tokens) / self.seconds
 
 
 # --- the products of an update, by formula ---

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
-from benchmark_common import Product, median_seconds
-from benchmark_training import Turn
+from benchmark_common import Product, Turn, median_seconds
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from vaswani.config import Config, ModelConfig

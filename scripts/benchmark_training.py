@@ -17,13 +17,15 @@ import argparse
 import os
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmark_common import (
+    Job,
     Remote,
+    Turn,
     add_common_arguments,
     flops,
     load_config,
@@ -31,15 +33,12 @@ from benchmark_common import (
     need,
     positive,
     products,
-    random_pairs,
     run,
     say,
     spread,
     time_products,
 )
 
-from vaswani.config import Config
-from vaswani.data.encoded import EncodedPairs
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import WorkFailed
@@ -50,36 +49,6 @@ ROW_LENGTHS = (64, 128, 256, 512, 1024)
 VOCABULARIES = (4_000, 8_000, 16_000, 37_000)
 SWEEP_TOKENS = 4096
 CONTESTANTS = ("ours", "eager", "compiled")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a contestant trains on."""
-
-    config: Config
-    vocab_size: int
-    corpus: Path | None
-    """A prepared corpus; None for random pairs that are as long as a row."""
-
-    def pairs(self) -> EncodedPairs:
-        if self.corpus is not None:
-            return PreparedCorpus.open(self.corpus).pairs(self.config.data.train)
-        length = self.config.train.row_length
-        return random_pairs(max(64, 8 * self.config.train.tokens_per_update // length), length, self.vocab_size)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What was done in one turn."""
-
-    seconds: float
-    updates: int
-    source_tokens: int
-    target_tokens: int
-
-    @property
-    def tokens_per_s(self) -> float:
-        return (self.source_tokens + self.target_tokens) / self.seconds
 
 
 class Ours:
@@ -112,21 +81,11 @@ class Ours:
         step = make_train_step(graphdef, config, self._mesh)
         self._step = step.lower(self._state, shard_rows(self._batch, self._mesh), self._key).compile()
         self._compile_seconds = time.perf_counter() - before
-        self._memory = self._step.memory_analysis()
         self._graphdef = graphdef
-        self._turn(0.0)
-
-    def turn(self, seconds: float) -> Turn:
-        return self._turn(seconds)
+        self.turn(0.0)
 
     def facts(self) -> dict[str, Any]:
-        micro_batches, rows, row_length = self.shape
-        memory = getattr(self._memory, "temp_size_in_bytes", None)
-        return {
-            "compile_seconds": self._compile_seconds,
-            "shape": [micro_batches, rows, row_length],
-            "temporary_bytes": memory,
-        }
+        return {"compile_seconds": self._compile_seconds, "shape": list(self.shape)}
 
     def params_and_loss(self, pairs: list[int], job: Job) -> tuple[Any, float]:
         """The parameters before the first update, and the mean loss of some pairs with them, without dropout."""
@@ -142,7 +101,7 @@ class Ours:
     def time_products(self, shapes: Any, dtype: str) -> list[float]:
         return time_products(shapes, dtype)
 
-    def _turn(self, seconds: float) -> Turn:
+    def turn(self, seconds: float) -> Turn:
         """Updates until the time is over, at least one, just as the loop makes them."""
         begin, updates, source_tokens, target_tokens = time.perf_counter(), 0, 0, 0
         while updates == 0 or time.perf_counter() - begin < seconds:
@@ -169,12 +128,11 @@ def compete(job: Job, names: list[str], turn_seconds: float, seconds: float, epo
         os.environ |= {"XDG_CACHE_HOME": cache, "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor"}
         results: dict[str, Any] = {}
         for name in names:
-            make = (Ours, job) if name == "ours" else (pytorch, job, name == "compiled")
-            contestants[name] = Remote(*make)
+            contestants[name] = Remote(Ours, job) if name == "ours" else Remote(pytorch, job, name == "compiled")
             results[name] = {"cold_start_seconds": contestants[name].start_seconds} | contestants[name].call("facts")
             say(f"{name}: first update made {contestants[name].start_seconds:.1f} s after the start")
             if name == "ours":
-                warm = Remote(*make)
+                warm = Remote(Ours, job)
                 results[name]["warm_start_seconds"] = warm.start_seconds
                 warm.close()
         _check_same_loss(contestants, job)

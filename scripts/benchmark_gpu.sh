@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Everything worth knowing of a GPU, in under 8 minutes: loss and gradients against the CPU's, base and big in bfloat16
+# (tokens a second, share of the device's matrix rate, memory), attention plain and fused, decoding.
+#   scripts/setup.sh cuda && scripts/benchmark_gpu.sh [DIRECTORY]      results; default benchmarks/gpu
+#   JAX_PLATFORMS=cpu scripts/benchmark_gpu.sh --toy [DIRECTORY]       the same way at toy size, to see that it works
+set -euo pipefail
+cd "$(dirname "$0")/.."
+toy=()
+base=configs/base.toml big=configs/big.toml seconds=20 sentences=512 longest=4096 V=37000 batch=8 each=1
+tokens=(--set train.max_tokens_per_device=25000)
+if [[ "${1:-}" == --toy ]]; then
+    shift
+    toy=(--set model.N=1 --set model.d_model=32 --set model.d_ff=64 --set model.h=2 --set model.d_k=16
+         --set model.d_v=16 --set train.tokens_per_update=512 --set train.row_length=64 --set data.max_tokens=64)
+    seconds=0.1 sentences=4 longest=128 V=300 batch=1 each=0.05 tokens=()
+fi
+if (( $# > 1 )) || [[ "${1:-}" == -* ]]; then
+    sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+out=${1:-benchmarks/gpu}
+python=${PYTHON:-.venv/bin/python}
+mkdir -p "$out"
+
+failed=0
+part() {  # NAME ARGUMENTS...: what fails must not cost the others their turn
+    local begin=$SECONDS left=$(( SECONDS < 470 ? 470 - SECONDS : 1 ))
+    echo "== $1" >&2
+    timeout $(( left < 150 ? left : 150 )) "$python" "${@:2}" || { echo "benchmark_gpu.sh: $1 failed (exit code $?)" >&2; failed=1; }
+    echo "== $1: $(( SECONDS - begin )) s" >&2
+}
+gpu=scripts/benchmark_gpu.py bf16=(--set model.dtype=bfloat16)
+part "check" $gpu check $base "${toy[@]}" --vocabulary $V --out "$out/check.json"
+for config in $base $big; do
+    name=$(basename "$config" .toml)
+    part "train $name" $gpu train "$config" "${bf16[@]}" "${tokens[@]}" "${toy[@]}" --vocabulary $V --seconds $seconds \
+        --out "$out/train_$name.json"
+done
+part "attention" scripts/benchmark_attention.py --dtype bfloat16 --batch $batch --longest $longest --seconds $each \
+    --out "$out/attention"
+part "decode base" $gpu decode $base "${bf16[@]}" --set decode.batch_tokens=16384 "${toy[@]}" --vocabulary $V \
+    --sentences $sentences --out "$out/decode_base.json"
+exit $failed
