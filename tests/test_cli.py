@@ -95,6 +95,9 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         (["train", "tiny.toml", "--run", "runs/[x]"], ["'['", "--run"]),
         (["train", "tiny.toml", "--data.toy.seed", "3"], ["data.toy.seed", "--data.name"]),
         (["evaluate", "runs/tiny", "--ref", "x"], ["--ref", "--src"]),
+        (["translate", "runs/tiny", "--decode.beam", "1000000000"], ["decode.beam", "less than or equal"]),
+        (["translate", "runs/tiny", "--decode.batch-tokens", "1000000000000"], ["decode.batch_tokens", "less than"]),
+        (["attention", "runs/tiny", "a \udcff b"], ["'a \\udcff b' is not UTF-8"]),
         (["dance"], ["dance", "train"]),
         (["train"], ["CONFIG"]),
         ([], ["COMMAND"]),
@@ -196,3 +199,24 @@ def test_help_shows_every_setting_with_its_meaning(capsys):
     assert leaving.value.code == 0
     for key, description in config.descriptions().items():
         assert f"--{key.replace('_', '-')} VALUE" in text and " ".join(description.split()[:4]) in text
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}", b"[]", b"\xff", b"", b'{"sets": null}'])
+def test_a_damaged_file_of_ours_is_named(refused, trained, monkeypatch, content):
+    monkeypatch.chdir(trained.path)
+    trained.path.joinpath("runs/tiny/evaluation.json").write_bytes(content)
+    assert "runs/tiny/evaluation.json" in refused("status")
+    assert "runs/tiny/evaluation.json" in refused("report", "runs/tiny")
+    trained.path.joinpath("prepared/tiny/manifest.json").write_bytes(content)
+    assert "prepared/tiny/manifest.json" in refused("evaluate", "runs/tiny")
+    assert "prepared/tiny/manifest.json" in refused("prepare", "tiny.toml")
+
+
+def test_a_damaged_log_keeps_its_whole_events(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained.path)
+    path = trained.path / "runs/tiny/metrics.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b'\xff\n5\n{}\n{"kind": "valid", "step": 3}\n' + whole + b'{"kind": "tr')
+    assert cli.run(["status", "--json"]) == 0 and json.loads(capsys.readouterr().out)[0]["step"] == 12
+    assert cli.run(["train", "tiny.toml", "--train.steps", "13"]) == 0
+    assert path.read_bytes().startswith(whole)

@@ -34,6 +34,9 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         sys.stdout = None
         return 1
+    except OSError as error:  # what no room foresaw: a name too long, a directory taken away meanwhile
+        print(f"vaswani: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("vaswani: interrupted", file=sys.stderr)
         return 130
@@ -189,6 +192,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     Raises:
         UserError: in place of argparse's usage text.
     """
+    for argument in argv:
+        if any("\ud800" <= character <= "\udfff" for character in argument):  # how Python passes on other bytes
+            raise UserError(f"the argument {argument!r} is not UTF-8")
     a = build_parser().parse_args(argv)
     if "config" in a:
         path = Path(a.config)

@@ -73,7 +73,7 @@ class DataConfig:
     """Training pairs whose longer side has more than this many times the other's characters are dropped (0: keep)."""
     deduplicate: bool = True
     """Keep only the first of equal training pairs."""
-    vocab_size: Positive = 37_000
+    vocab_size: Annotated[int, Field(gt=260, le=1_000_000)] = 37_000
     """Pieces of the joint byte-pair encoding, special symbols and 256 byte pieces counted."""
     tokenizer: str = ""
     """Use this SentencePiece model, a run's tokenizer.model, instead of learning one (to fine-tune that run)."""
@@ -137,7 +137,7 @@ class TrainConfig:
     """Adam's epsilon."""
     label_smoothing: Probability = 0.1
     """epsilon_ls: the share of probability spread over the whole vocabulary (section 5.4)."""
-    seed: NonNegative = 1706
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1706
     """Parameters, order of the data and dropout follow from it."""
     log_every: Positive = 100
     """Updates between log lines."""
@@ -163,15 +163,15 @@ class DecodeConfig:
 
     __pydantic_config__ = _SCHEMA
 
-    beam: Positive = 4
+    beam: Annotated[int, Field(gt=0, le=10_000)] = 4
     """Hypotheses kept alive; 1 is greedy."""
     alpha: Annotated[float, Field(ge=0.0)] = 0.6
     """Exponent of the length penalty ((5 + length) / 6)^alpha."""
-    max_extra_tokens: NonNegative = 50
+    max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
     """An output has at most the source's tokens plus this many, its end symbol counted."""
-    max_source_length: Positive = 1024
+    max_source_length: Annotated[int, Field(gt=1, le=100_000)] = 1024
     """Source tokens; a longer line is truncated with a warning."""
-    batch_tokens: Positive = 2048
+    batch_tokens: Annotated[int, Field(gt=0, le=10_000_000)] = 2048
     """Source tokens, padding counted, that are searched together."""
 
 

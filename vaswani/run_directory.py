@@ -68,6 +68,38 @@ def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; None where there is no file.
+
+    Raises:
+        UserError: it is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
+
+    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
+    """
+    events = []
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+    needed = {"train": {"step", "loss"}, "valid": {"step", "perplexity"}}
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and needed.get(event.get("kind", ""), {""}) <= event.keys():
+            events.append(event)
+    return events
+
+
 def write_failure(path: Path, error: OSError) -> WorkFailed:
     """The one line that says why `path` could not be written."""
     why = "no space left on the disk" if _is_full(error) else error.strerror or str(error)

@@ -108,10 +108,13 @@ def write_jsonl(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read_jsonl(path: Path, keep: Iterable[bool] | None = None) -> Iterator[Pair]:
     """What `write_jsonl` stored; only the pairs that `keep` marks, if given."""
-    with open(path, "rb") as file:
-        for line in file if keep is None else compress(file, keep):
-            source, target = json.loads(line)
-            yield source, target
+    try:
+        with open(path, "rb") as file:
+            for line in file if keep is None else compress(file, keep):
+                source, target = json.loads(line)
+                yield source, target
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); remove {path.parent} and prepare again") from None
 
 
 def _first_there(directory: Path, *names: str) -> Path | None:
@@ -156,8 +159,8 @@ def _parquet_rows(path: Path) -> Iterator[Any]:
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=1024):
                 yield from batch.to_pylist()
-    except (ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a parquet file: {str(error).splitlines()[0]}") from None
+    except (ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{path}: not a parquet file of UTF-8 text: {str(error).splitlines()[0]}") from None
 
 
 def _json_rows(path: Path) -> Iterator[Any]:
@@ -172,9 +175,9 @@ def _json_rows(path: Path) -> Iterator[Any]:
             if line.strip():
                 try:
                     yield json.loads(line)
-                except json.JSONDecodeError as error:
+                except (ValueError, RecursionError) as error:
                     raise UserError(f"{path}, line {number}: not JSON: {error}") from None
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON: {error}") from None
 
 

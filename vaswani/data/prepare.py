@@ -8,7 +8,6 @@ tokenizer.model               the joint byte-pair encoding
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import shutil
 import sys
@@ -32,7 +31,7 @@ from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_
 from vaswani.data.encoded import EncodedPairs, Writer
 from vaswani.data.tokenizer import Tokenizer, learn
 from vaswani.errors import UserError
-from vaswani.run_directory import atomic_path, write_failure, write_json
+from vaswani.run_directory import atomic_path, read_json, write_failure, write_json
 
 T = TypeVar("T")
 
@@ -63,12 +62,13 @@ class PreparedCorpus:
             UserError: it is not there, or its tokenizer is not the one it was encoded with.
         """
         path = Path(path)
-        try:
-            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"{path}: no prepared corpus; `vaswani prepare CONFIG` makes it") from None
-        except ValueError as error:
-            raise UserError(f"{path / 'manifest.json'}: cannot be read ({error}); prepare again") from None
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: is a file, not a prepared corpus; remove it, or choose another --data.name")
+        manifest = read_json(path / "manifest.json")
+        if manifest is None:
+            raise UserError(f"{path}: no prepared corpus; `vaswani prepare CONFIG` makes it")
+        if not isinstance(manifest, dict) or not {"config", "sources", "tokenizer"} <= manifest.keys():
+            raise UserError(f"{path / 'manifest.json'}: not that of a prepared corpus; remove {path} and prepare again")
         tokenizer = Tokenizer.load(path / "tokenizer.model")
         if tokenizer.checksum != manifest["tokenizer"]["sha256"]:
             raise UserError(f"{path / 'tokenizer.model'}: not the tokenizer that this corpus was encoded with")

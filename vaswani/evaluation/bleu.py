@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from sacrebleu.metrics.base import Metric
@@ -16,7 +17,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, SEED, bootstrap, check_counts
+from vaswani.run_directory import read_json
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 _QUOTES = str.maketrans(dict.fromkeys("„“”", '"'))
@@ -189,6 +192,19 @@ def from_json(values: Mapping[str, Any]) -> dict[str, SetEvaluation]:
         name: SetEvaluation(**{**entry, "scores": tuple(Score(**s) for s in entry["scores"])})
         for name, entry in values["sets"].items()
     }
+
+
+def read_evaluation(path: Path) -> dict[str, SetEvaluation]:
+    """An evaluation.json; nothing where there is none yet.
+
+    Raises:
+        UserError: it is something else.
+    """
+    values = read_json(path)
+    try:
+        return {} if values is None else from_json(values)
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{path}: not a result of `vaswani evaluate`; remove it and evaluate again") from None
 
 
 def format_table(sets: Mapping[str, SetEvaluation]) -> str:

@@ -1,7 +1,6 @@
 """Translating whole sets and scoring them in every convention; what `vaswani evaluate` does."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 
@@ -9,7 +8,7 @@ from rich.progress import track
 
 from vaswani.config import Config
 from vaswani.decoding.translator import Translator
-from vaswani.evaluation.bleu import SetEvaluation, from_json, score, to_json
+from vaswani.evaluation.bleu import SetEvaluation, read_evaluation, score, to_json
 from vaswani.run_directory import RunDirectory, write_json, write_text
 
 
@@ -36,7 +35,7 @@ def evaluate_set(
     for suffix, lines in (("", hypotheses), (".source", sources), (".reference", references)):
         write_text(run.translations / f"{name}{suffix}.txt", "".join(line + "\n" for line in lines))
     result = score_set(hypotheses, references, config, checkpoint, len(truncated))
-    sets = read_evaluation(run) | {name: result}
+    sets = read_evaluation(run.evaluation_path) | {name: result}
     write_json(run.evaluation_path, to_json(sets))
     return result
 
@@ -47,13 +46,6 @@ def score_set(
     """Scores given translations; `checkpoint` says where they are from."""
     scores = score(hypotheses, references, config.data.target)
     return SetEvaluation(scores, len(references), checkpoint, dataclasses.asdict(config.decode), truncated)
-
-
-def read_evaluation(run: RunDirectory) -> dict[str, SetEvaluation]:
-    """What the run has been scored on so far."""
-    if not run.evaluation_path.exists():
-        return {}
-    return from_json(json.loads(run.evaluation_path.read_text(encoding="utf-8")))
 
 
 def _progress(translations, name: str, sources: Sequence[str]):

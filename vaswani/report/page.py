@@ -1,11 +1,9 @@
 """report.html: all that a run's directory holds, as one self-contained page."""
 
-import json
 import random
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -14,9 +12,9 @@ from sacrebleu.metrics.chrf import CHRF
 from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError
-from vaswani.evaluation.bleu import SetEvaluation, from_json
+from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.report.plots import Metrics, curves, read_metrics
-from vaswani.run_directory import RunDirectory, write_text
+from vaswani.run_directory import RunDirectory, read_json, write_text
 
 LINES_SHOWN = 10
 """Of the first test set: this many chosen at random, and as many of the worst."""
@@ -59,7 +57,7 @@ def write_report(run: RunDirectory) -> Path:
     """
     config = run.load_config()
     metrics = read_metrics(run.metrics_path)
-    evaluation = _read_evaluation(run.evaluation_path)
+    evaluation = read_evaluation(run.evaluation_path)
     first_test = next((name for name in (*evaluation, *config.data.tests) if _translated(run, name)), None)
     worst, chosen = translated_lines(run, first_test) if first_test else ([], [])
 
@@ -80,8 +78,8 @@ def write_report(run: RunDirectory) -> Path:
         chosen=chosen,
         differences=config_module.differences(Config(), config),
         settings=config_module.flatten(config),
-        versions=_read_json(run.versions_path) or {},
-        attention=_read_json(run.attention / "maps.json"),
+        versions=read_json(run.versions_path) or {},
+        attention=read_json(run.attention / "maps.json"),
     )
     write_text(run.report_path, page)
     return run.report_path
@@ -164,20 +162,3 @@ def _files(run: RunDirectory, name: str) -> tuple[Path, Path, Path]:
 
 def _translated(run: RunDirectory, name: str) -> bool:
     return all(path.exists() for path in _files(run, name))
-
-
-def _read_evaluation(path: Path) -> dict[str, SetEvaluation]:
-    values = _read_json(path)
-    try:
-        return from_json(values) if values else {}
-    except (KeyError, TypeError):
-        raise UserError(f"{path}: not a result of `vaswani evaluate`; remove it and evaluate again") from None
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None

@@ -1,7 +1,6 @@
 """Curves of a run as inline SVG that follows the page's colours, light or dark."""
 
 import io
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -13,6 +12,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from vaswani.run_directory import read_events
 
 # Colours that occur nowhere else, put in place of these by the page's style sheet.
 _PAGE_COLOURS = {
@@ -75,26 +76,9 @@ class Curve:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """Reads a metrics.jsonl as far as it goes, passing over a line that is not whole: its writer was cut off.
-
-    Args:
-        path: the file; without it there are no metrics.
-
-    Returns:
-        Records of kind "train" and "valid".
-    """
-    metrics = Metrics()
-    if not path.exists():
-        return metrics
-    with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
-        for line in file:
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(record, dict) and "step" in record:
-                {"train": metrics.train, "valid": metrics.valid}.get(record.get("kind", ""), []).append(record)
-    return metrics
+    """Reads a metrics.jsonl as far as it goes; without the file there are no metrics."""
+    events = read_events(path)
+    return Metrics(*([event for event in events if event["kind"] == kind] for kind in ("train", "valid")))
 
 
 def curves(metrics: Metrics) -> list[Plot]:

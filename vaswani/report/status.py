@@ -1,12 +1,12 @@
 """What each run of a directory is at, read from its files alone."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from vaswani import checkpoints
 from vaswani.errors import UserError
-from vaswani.run_directory import RunDirectory
+from vaswani.evaluation.bleu import read_evaluation
+from vaswani.run_directory import RunDirectory, read_events
 
 
 def read_status(runs: Path) -> list[dict[str, Any]]:
@@ -28,18 +28,12 @@ def _status(run: RunDirectory) -> dict[str, Any]:
         "sets": {},
         "in_use_by": run.holder(),
     }
-    if run.metrics_path.exists():
-        for line in run.metrics_path.read_text(encoding="utf-8").split("\n"):
-            try:
-                event = json.loads(line)
-            except json.JSONDecodeError:  # the line that is being written
-                continue
-            row["step"] = max(row["step"], event["step"])
-            if event["kind"] == "valid":
-                row |= {"perplexity": event["perplexity"], "valid_bleu": event["bleu"]}
-    if run.evaluation_path.exists():
-        sets = json.loads(run.evaluation_path.read_text(encoding="utf-8"))["sets"]
-        row["sets"] = {name: values["scores"][0]["value"] for name, values in sets.items()}
+    for event in read_events(run.metrics_path):
+        row["step"] = max(row["step"], event["step"])
+        if event["kind"] == "valid":
+            row |= {"perplexity": event["perplexity"], "valid_bleu": event.get("bleu")}
+    sets = read_evaluation(run.evaluation_path)
+    row["sets"] = {name: result.scores[0].value for name, result in sets.items()}
     return row
 
 

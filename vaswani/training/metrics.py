@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vaswani.run_directory import RunDirectory, write_text
+from vaswani.run_directory import RunDirectory, read_events, write_text
 
 
 def say(message: str) -> None:
@@ -38,16 +38,9 @@ class MetricsLog:
 
 
 def _drop_after(path: Path, step: int) -> None:
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except (json.JSONDecodeError, KeyError):
-            continue  # the half-written last line of a killed run
-    write_text(path, "".join(kept))
+    kept = [event for event in read_events(path) if event["step"] <= step]
+    if path.exists():
+        write_text(path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
 
 
 def _tensorboard(directory: Path, step: int) -> Any:
