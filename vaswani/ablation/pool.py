@@ -8,7 +8,7 @@ from pathlib import Path
 from vaswani.ablation.jobs import Job, Start
 from vaswani.ablation.progress import Progress
 from vaswani.ablation.sweep import Run
-from vaswani.evaluation.sets import read_evaluation
+from vaswani.evaluation.bleu import read_evaluation
 from vaswani.training.metrics import duration, say
 from vaswani.training.signals import StopSignals
 
@@ -82,7 +82,7 @@ def _note_end(progress: Progress, run: Run, code: int, log_start: int, stopping:
     result = run.finished()
     if result:
         progress.done.add(run.name)
-        bleu = read_evaluation(run.directory)[run.set_name].scores[0].value
+        bleu = read_evaluation(run.directory.evaluation_path)[run.set_name].scores[0].value
         perplexity = "?" if result["perplexity"] is None else f"{result['perplexity']:.2f}"
         say(
             f"{run.name}: done in {duration(result['seconds'])}: perplexity {perplexity}, BLEU {bleu:.2f} "

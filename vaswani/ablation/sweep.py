@@ -20,7 +20,7 @@ from vaswani.ablation.table3 import Row, with_seed
 from vaswani.config import Config
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import UserError
-from vaswani.evaluation.sets import read_evaluation
+from vaswani.evaluation.bleu import read_evaluation
 from vaswani.run_directory import RunDirectory, write_json, write_text
 
 # What may change between two starts of a sweep, because no result depends on it.
@@ -55,7 +55,7 @@ class Run:
         if not end.exists() or not self.directory.evaluation_path.exists():
             return None
         record = json.loads(end.read_text(encoding="utf-8"))
-        scored = read_evaluation(self.directory).get(self.set_name)
+        scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
         current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
         alike = scored is not None and scored.checkpoint == f"step {record['step']}" and scored.decode == decode

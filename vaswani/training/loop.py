@@ -72,6 +72,8 @@ def _enter(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
                 "choose the corpus it was trained on, or another run with --run"
             )
     else:
+        if checkpoints.steps(run.checkpoints):
+            raise UserError(f"{run.config_path}: missing, though there are checkpoints; choose another run with --run")
         run.path.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(corpus.path / "tokenizer.model", run.tokenizer_path)
     run.create(config)
