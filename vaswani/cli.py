@@ -305,14 +305,14 @@ def takes_config(parser: argparse.ArgumentParser, run: bool = False, suffix: str
             "--run", metavar="RUN", default=argparse.SUPPRESS, help=f"run directory (default: runs/NAME{suffix})"
         )
         parser.set_defaults(run=None, suffix=suffix)
-    takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG says, or else")
+    takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG")
 
 
 def takes_run(parser: argparse.ArgumentParser, decode: bool = False) -> None:
     parser.add_argument("run", metavar="RUN", help="a run directory, as runs/toy")
     if decode:
         parser.add_argument("--checkpoint", default="auto", metavar="WHICH", help=CHECKPOINT_HELP)
-        takes_settings(parser, ("decode",), "RUN/config.toml says, or else")
+        takes_settings(parser, ("decode",), "RUN/config.toml")
 
 
 def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], otherwise: str) -> None:
@@ -320,7 +320,10 @@ def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], other
     parser.usage = "%(prog)s " + ("CONFIG" if "data" in tables else "RUN") + " [OPTIONS] [--TABLE.KEY VALUE ...]"
     defaults = config_module.flatten(Config())
     for table in tables:
-        group = parser.add_argument_group(f"settings: {table}", f"In brackets, the value where {otherwise} nothing.")
+        group = parser.add_argument_group(
+            f"settings: {table}",
+            f"In brackets: the default, used where {otherwise} does not set the key. Lists are given with commas: a,b.",
+        )
         for key, description in config_module.descriptions().items():
             if key.startswith(f"{table}."):
                 shown = json.dumps(defaults[key]).replace("%", "%%")
