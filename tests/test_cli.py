@@ -98,6 +98,7 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         (["translate", "runs/tiny", "--decode.beam", "1000000000"], ["decode.beam", "less than or equal"]),
         (["translate", "runs/tiny", "--decode.batch-tokens", "1000000000000"], ["decode.batch_tokens", "less than"]),
         (["attention", "runs/tiny", "a \udcff b"], ["'a \\udcff b' is not UTF-8"]),
+        (["train", "tiny.toml", "--", "--"], ["unrecognized arguments"]),
         (["dance"], ["dance", "train"]),
         (["train"], ["CONFIG"]),
         ([], ["COMMAND"]),

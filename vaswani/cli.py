@@ -214,8 +214,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        unknown = message.removeprefix("unrecognized arguments: --").split()[0].split("=")[0].replace("-", "_")
-        hint = config_module.nearest(unknown) if message.startswith("unrecognized arguments: --") else ""
+        unknown = message.partition("unrecognized arguments: --")[2].split(" ")[0].split("=")[0].replace("-", "_")
+        hint = config_module.nearest(unknown) if unknown else ""
         raise UserError(f"{message}{hint.replace('_', '-')}; see `{self.prog} --help`")
 
 
