@@ -118,7 +118,7 @@ class TrainConfig:
     steps: Positive = 100_000
     """Updates of the parameters."""
     max_minutes: Annotated[float, Field(ge=0.0)] = 0.0
-    """Stop after this many minutes of training, all starts together, with a checkpoint (0: no bound)."""
+    """Stop after this many minutes of training, all starts together, compiling not counted (0: no bound)."""
     tokens_per_update: Positive = 25_000
     """Source tokens, and target tokens, of one update, on any number of devices (section 5.1)."""
     row_length: Positive = 256

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from vaswani import checkpoints
+from vaswani.config import Config, TrainConfig
+from vaswani.training.loop import RunProgress, why_finished
 
 
 def arrays(run):
@@ -83,6 +85,35 @@ def test_a_signal_saves_and_leaves(prepared, signum, moment):
     assert (stopped_at == 0) == (moment == "compiling")
     done = prepared.vaswani("train", "tiny.toml", "--train.steps", str(stopped_at + 1))
     assert f"going on from step {stopped_at}" in done.stderr
+
+
+def test_a_validation_that_a_signal_cut_off_is_made_up(trained):
+    """At the last step too: the same validations and the same best as in a straight run, each of them once."""
+    command = ["train", "tiny.toml", "--run", "runs/cut", "--train.valid-lines", "12", "--train.steps"]
+    process = trained.start(*command, "6")
+    for line in process.stderr:
+        if line.startswith("step 6/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    assert "stopped at step 6; the same command goes on" in process.stderr.read()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert "done at step 6" in trained.vaswani(*command, "6").stderr
+    assert "nothing to do at step 6" in trained.vaswani(*command, "6").stderr
+    trained.vaswani(*command, "12")
+    straight, cut = ([(e["step"], e["perplexity"]) for e in events(trained.path / run, "valid")] for run in
+                     ("runs/tiny", "runs/cut"))  # fmt: skip
+    assert straight == cut
+    saved = [checkpoints.read_meta(trained.path / f"runs/{run}/checkpoints/12")["progress"] for run in ("tiny", "cut")]
+    assert [{**progress, "elapsed_s": 0} for progress in saved] == [{**saved[0], "elapsed_s": 0}] * 2
+
+
+def test_how_a_training_ends():
+    assert why_finished(Config(), 1, RunProgress.of({"progress": {"elapsed_s": 5.0}}, 1)) == ""
+    assert RunProgress.of({"progress": {}}, 7).validated_step == 7  # saved before it was kept: nothing to make up
+    config = Config(train=TrainConfig(steps=9, max_minutes=1, patience=1))
+    assert why_finished(config, 9, RunProgress()) == "all 9 steps are made (train.steps)"
+    assert why_finished(config, 1, RunProgress(elapsed_s=60)) == "its 1 minute is over (train.max_minutes)"
+    assert "1 validation brought no" in why_finished(config, 1, RunProgress(validations_without_gain=1))
 
 
 def test_patience_and_best_survive_a_resume(prepared):

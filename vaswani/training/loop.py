@@ -36,9 +36,16 @@ class RunProgress:
     best_step: int | None = None
     best_perplexity: float = math.inf
     validations_without_gain: int = 0
+    validated_step: int = 0
+    """The last step that was validated: a signal may have come between an update and the validation due there."""
     skipped: int = 0
     """Updates that were not finite, and so not made."""
     stopped_early: bool = False
+
+    @classmethod
+    def of(cls, meta: dict[str, Any], step: int) -> "RunProgress":
+        """That of a checkpoint's meta; one of before `validated_step` was kept counts as validated."""
+        return cls(**{"validated_step": step, **meta["progress"]})
 
 
 def train(config: Config, run: RunDirectory, corpus: PreparedCorpus, init: RunDirectory | None = None) -> None:
@@ -99,7 +106,7 @@ def _train(
         _, loaded, meta = found
         state = TrainState(**loaded)
         batches.state = meta["data"]
-        progress = RunProgress(**meta["progress"])
+        progress = RunProgress.of(meta, int(state.step))
     elif init is not None:
         state = state._replace(params=_initial_params(init, corpus, state.params))
     step = int(state.step)
@@ -109,7 +116,8 @@ def _train(
         f"an update holds {tokens:,} + {tokens:,} tokens, padding included, in {shape.micro_batches} x {shape.rows} "
         f"rows of {shape.row_length} on {mesh.size} device{'s'[: mesh.size - 1]}"
     )
-    if finished := _finished(config, step, progress):
+    finished = why_finished(config, step, progress)
+    if finished and progress.validated_step == step:
         say(f"nothing to do at step {step:,}: {finished}")
         return
     if found:
@@ -118,10 +126,8 @@ def _train(
     root_key = jax.random.key(config.train.seed)
     data_position = batches.state
     batch = next(batches)
-    started = time.monotonic() - progress.elapsed_s
 
     def save() -> None:
-        progress.elapsed_s = time.monotonic() - started
         meta = {"data": data_position, "progress": asdict(progress), "best_step": progress.best_step}
         checkpoints.save(run.checkpoints, step, state._asdict(), meta | {"tokenizer": corpus.tokenizer.checksum})
         checkpoints.prune(run.checkpoints, config.train.keep_last, progress.best_step)
@@ -139,52 +145,25 @@ def _train(
     log = MetricsLog(run, step)
     validate = Validation(config, corpus, graphdef, state.params, mesh)
     window = Window()
-    last_save, saved_step, validated_step, non_finite = time.monotonic(), step if found else -1, -1, 0
+    started = time.monotonic() - progress.elapsed_s  # compiling is not counted
+    last_save, saved_step, non_finite = time.monotonic(), step, 0
     console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with _progress_bar(console) as bar:
         task = bar.add_task("training", total=config.train.steps, completed=step)
         while True:
-            state, metrics = train_step(state, shard_rows(batch, mesh), root_key)
-            data_position = batches.state  # where the next update's data begin: what a resumed run must take
-            batch = next(batches)  # made while the device works
-            metrics = jax.device_get(metrics)
-            progress.elapsed_s = time.monotonic() - started
-            if metrics.finite:
-                step, non_finite = step + 1, 0
-                window.add(metrics)
-            else:
-                progress.skipped, non_finite = progress.skipped + 1, non_finite + 1
-                say(f"step {step + 1:,}: loss or gradient is not finite: update not made ({progress.skipped} so far)")
-                if non_finite == NON_FINITE_IN_A_ROW:
-                    raise WorkFailed(
-                        f"{run.path}: {non_finite} updates in a row were not finite at step {step + 1}; the newest "
-                        "checkpoint is from before; try a smaller train.lr_scale or a longer train.warmup"
-                    )
-                continue
-            bar.update(task, completed=step)
-            finished = _finished(config, step, progress)
-            if step % config.train.log_every == 0 or finished:
-                values = {
-                    **window.summary(),
-                    "lr": float(learning_rate(step, config.model.d_model, config.train.warmup, config.train.lr_scale)),
-                    "epoch": data_position["epoch"],
-                    "elapsed_s": round(progress.elapsed_s, 1),
-                    "skipped": progress.skipped,
-                }
-                log.write("train", step, **values)
-                console.print(_log_line(config, step, values, progress))
-                window = Window()
-            if (step % config.train.valid_every == 0 or finished) and not stop.received and validated_step != step:
+            # First what follows an update: a run that a signal stopped may still owe the validation of its last step.
+            due = step % config.train.valid_every == 0 or finished
+            if due and progress.validated_step != step and not stop.received:
                 pause = time.monotonic()
                 result = validate(state.params, stop)
                 window.started += time.monotonic() - pause
                 if result is not None:
-                    validated_step = step
                     improved = _note_validation(result["perplexity"], step, progress)
+                    progress.elapsed_s = time.monotonic() - started
                     log.write("valid", step, **result, elapsed_s=round(progress.elapsed_s, 1))
                     console.print(_valid_text(step, result, improved, progress))
-                    finished = _finished(config, step, progress)
-                    if improved:
+                    finished = why_finished(config, step, progress)
+                    if improved or saved_step == step:  # a checkpoint from before knows nothing of the validation
                         save()
                         last_save, saved_step = time.monotonic(), step
             minutes = (time.monotonic() - last_save) / 60
@@ -196,10 +175,40 @@ def _train(
                 last_save, saved_step = time.monotonic(), step
             if finished or stop.received:
                 break
+            state, metrics = train_step(state, shard_rows(batch, mesh), root_key)
+            data_position = batches.state  # where the next update's data begin: what a resumed run must take
+            batch = next(batches)  # made while the device works
+            metrics = jax.device_get(metrics)
+            progress.elapsed_s = time.monotonic() - started
+            if not metrics.finite:
+                progress.skipped, non_finite = progress.skipped + 1, non_finite + 1
+                say(f"step {step + 1:,}: loss or gradient is not finite: update not made ({progress.skipped} so far)")
+                if non_finite == NON_FINITE_IN_A_ROW:
+                    raise WorkFailed(
+                        f"{run.path}: {non_finite} updates in a row were not finite at step {step + 1}; the newest "
+                        "checkpoint is from before; try a smaller train.lr_scale or a longer train.warmup"
+                    )
+                continue
+            step, non_finite = step + 1, 0
+            window.add(metrics)
+            bar.update(task, completed=step)
+            finished = why_finished(config, step, progress)
+            if step % config.train.log_every == 0 or finished:
+                values = {
+                    **window.summary(),
+                    "lr": float(learning_rate(step, config.model.d_model, config.train.warmup, config.train.lr_scale)),
+                    "epoch": data_position["epoch"],
+                    "elapsed_s": round(progress.elapsed_s, 1),
+                    "skipped": progress.skipped,
+                }
+                log.write("train", step, **values)
+                console.print(_log_line(config, step, values, progress))
+                window = Window()
     log.close()
-    if finished:
+    if finished and progress.validated_step == step:
         say(f"done at step {step:,}, after {duration(progress.elapsed_s)}: {finished}")
-    elif stop.received:
+    else:
+        assert stop.received is not None
         say(f"stopped at step {step:,}; the same command goes on from there")
         raise Interrupted(stop.received)
 
@@ -215,19 +224,21 @@ def _initial_params(init: RunDirectory, corpus: PreparedCorpus, like: Params) ->
     return params
 
 
-def _finished(config: Config, step: int, progress: RunProgress) -> str:
+def why_finished(config: Config, step: int, progress: RunProgress) -> str:
     """Why the training is over; empty while it is not."""
+    minutes, patience = config.train.max_minutes, config.train.patience
     if step >= config.train.steps:
         return f"all {config.train.steps:,} steps are made (train.steps)"
-    if config.train.max_minutes and progress.elapsed_s >= 60 * config.train.max_minutes:
-        return f"its {config.train.max_minutes:g} minutes are over (train.max_minutes)"
-    if config.train.patience and progress.validations_without_gain >= config.train.patience:
-        return f"{config.train.patience} validations brought no better perplexity (train.patience)"
+    if minutes and progress.elapsed_s >= 60 * minutes:
+        return f"its {minutes:g} minute{' is' if minutes == 1 else 's are'} over (train.max_minutes)"
+    if patience and progress.validations_without_gain >= patience:
+        return f"{patience} validation{'s'[: patience - 1]} brought no better perplexity (train.patience)"
     return ""
 
 
 def _note_validation(perplexity: float, step: int, progress: RunProgress) -> bool:
     """Keeps the best and counts towards `patience`. Returns whether this one is the best."""
+    progress.validated_step = step
     improved = perplexity < progress.best_perplexity
     if improved:
         progress.best_perplexity, progress.best_step, progress.validations_without_gain = perplexity, step, 0
