@@ -3,6 +3,8 @@
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -174,6 +176,25 @@ def test_translating_keeps_lines_as_they_are(trained):
     assert [row[0] for row in rows] == ["1", "1", "2", "2"] and float(rows[0][1]) >= float(rows[1][1])
     bad = trained.vaswani("translate", "runs/tiny", input=b"fine\nt\xffo\n", encoding=None, code=2)
     assert b"standard input, line 2: not UTF-8" in bad.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        ("status >/dev/full", 1, "standard output: No space left on device"),
+        ("status --help >/dev/full", 1, "standard output: No space left on device"),
+        ("translate runs/tiny </dev/zero >&-", 2, "standard output is closed"),
+        ("translate runs/tiny <&-", 2, "standard input is closed"),
+        ("status <&-", 0, ""),
+        ("status 2>&-", 0, ""),
+        ("average runs/tiny --last 9 <&- >&- 2>&-", 2, ""),
+    ],
+)
+def test_full_and_closed_streams(trained, command, code, says):
+    buffered = {key: value for key, value in trained.environment.items() if key != "PYTHONUNBUFFERED"}
+    shell = ["sh", "-c", f'"$0" -m vaswani {command}', sys.executable]
+    done = subprocess.run(shell, cwd=trained.path, env=buffered, capture_output=True, text=True)
+    assert done.returncode == code and says in done.stderr and done.stderr.count("\n") == bool(says), done.stderr
 
 
 def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, capsys):

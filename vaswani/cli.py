@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,14 +17,20 @@ CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, e
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and ends the process."""
+    replace_closed_streams()
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
 def run(argv: Sequence[str]) -> int:
     """Runs one command. Returns the exit code."""
     try:
-        arguments = parse(argv)
-        arguments.command(arguments)
+        if sys.stdout is None:
+            raise UserError("standard output is closed; where nobody reads it, say `> /dev/null`")
+        try:
+            arguments = parse(argv)
+            arguments.command(arguments)
+        finally:
+            flush_output()
         return 0
     except UserError as error:
         print(f"vaswani: {error}", file=sys.stderr)
@@ -32,7 +39,6 @@ def run(argv: Sequence[str]) -> int:
         print(f"vaswani: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        sys.stdout = None
         return 1
     except OSError as error:  # what no room foresaw: a name too long, a directory taken away meanwhile
         print(f"vaswani: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
@@ -40,6 +46,28 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("vaswani: interrupted", file=sys.stderr)
         return 130
+
+
+def replace_closed_streams() -> None:
+    """Gives the numbers of closed streams away, or files opened later would get them, and a library's messages with it.
+
+    Python has None for a closed stream; of these only stderr, which everything may write to, gets a substitute.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):  # in this order: the lowest number that is free is given
+        if stream is None:
+            null = os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(null, "w")
+
+
+def flush_output() -> None:
+    """Writes what is still buffered, and names standard output where it takes no more."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = None  # or the interpreter would try once more as it ends, and complain
+        error.filename = "standard output"
+        raise
 
 
 # --- commands; each imports what it needs, so that `--help` does not wait for JAX ---
@@ -72,6 +100,8 @@ def translate(a: argparse.Namespace) -> None:
     from vaswani.decoding.translator import load_translator
     from vaswani.pipeline import use_compilation_cache
 
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
     use_compilation_cache()
     translator, _ = load_translator(a.run, a.checkpoint, settings_of_run(a).decode)
     translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, a.n_best, a.scores)
