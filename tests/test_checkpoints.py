@@ -1,5 +1,8 @@
 """What is saved comes back bit for bit, or the run says in one line why not and falls back to what does."""
 
+import builtins
+import errno
+import io
 import os
 import shutil
 import subprocess
@@ -92,6 +95,10 @@ def test_steps_are_ordered_as_numbers(run):
 
 
 def damage(path: Path, how: str) -> None:
+    if how == "another step's":
+        shutil.rmtree(path)
+        shutil.copytree(path.with_name("9"), path)
+        return
     if how == "empty directory":
         shutil.rmtree(path)
         path.mkdir()
@@ -114,7 +121,16 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    ["empty directory", "truncate", "change", "delete", "truncate manifest", "change manifest", "delete manifest"],
+    [
+        "another step's",
+        "empty directory",
+        "truncate",
+        "change",
+        "delete",
+        "truncate manifest",
+        "change manifest",
+        "delete manifest",
+    ],
 )
 def test_a_broken_newest_checkpoint_is_moved_aside_and_the_one_before_it_taken(run, how, capfd):
     damage(run.checkpoints / "100", how)
@@ -142,12 +158,35 @@ def test_where_all_are_broken_there_is_none_and_saving_goes_on(run):
 def test_a_step_is_saved_whatever_is_in_its_way(run):
     (run.checkpoints / "11").mkdir()  # an empty directory
     (run.checkpoints / "12.new").mkdir()  # of a save that was killed
-    for step in (9, 11, 12):  # 9 is there already, and is not the newest
+    for name in ("13", "13.old", "13.new", "14.new", "14.broken"):
+        (run.checkpoints / name).write_text("a plain file")
+    assert checkpoints.steps(run.checkpoints) == [9, 10, 100]
+    for step in (9, 11, 12, 13):  # 9 is there already, and is not the newest
         checkpoints.save(run.checkpoints, step, make_state(step + 1), {"new": True})
         state, meta = checkpoints.load(run.checkpoints, step, make_state())
         assert_same(state, make_state(step + 1))
         assert meta == {"new": True}
-    assert names(run.checkpoints) == ["10", "100", "11", "12", "9"]
+    checkpoints.prune(run.checkpoints, keep_last=9, best=None)
+    assert names(run.checkpoints) == ["10", "100", "11", "12", "13", "14.broken", "9"]
+
+
+@pytest.mark.parametrize("what", ["manifest.json", "arrays", ""])
+def test_what_may_not_be_read_is_named_and_is_not_broken(run, monkeypatch, what):
+    """The permission bits do not hold back root, who may run this."""
+    kept, refused = (io.open, os.listdir), run.checkpoints / ("100" if what else "") / what
+
+    def guarded(work):
+        def call(path=".", *rest, **options):
+            if str(path).startswith(str(refused)):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return work(path, *rest, **options)
+
+        return call
+
+    for module, name, work in ((io, "open", kept[0]), (builtins, "open", kept[0]), (os, "listdir", kept[1])):
+        monkeypatch.setattr(module, name, guarded(work))
+    with pytest.raises(UserError, match=rf"^{refused}.*: cannot be read: Permission denied$"):
+        checkpoints.load_newest(run.checkpoints, make_state(), pytest.fail)
 
 
 @pytest.mark.parametrize(

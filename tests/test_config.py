@@ -1,5 +1,7 @@
 """Configurations: the files agree with the schema, and what is wrong is named. (The command line: test_cli.)"""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,16 @@ def test_overriding_by_text():
         ("[train]\ncheckpoint_minutes = 0", "nothing would be saved"),
         ("[train]\nmax_tokens_per_device = 100", "less than one row"),
         ('[data]\ntarget = "en"', "both 'en'"),
+        ("[train]\nsteps = true", "train.steps = true: should be a number"),
+        ("[train]\nlr_scale = inf", "train.lr_scale = inf"),
+        ("[train]\nepsilon = nan", "train.epsilon = nan"),
+        ("[decode]\nalpha = inf", "decode.alpha = inf"),
+        ("[data]\nmax_length_ratio = nan", "data.max_length_ratio = nan"),
+        ('[data.splits]\n"a\\nb" = 3', "data.splits.a b = 3"),
+        ("extends = 3", "extends = 3: should be the path"),
+        ('extends = ["a.toml"]', "extends = ['a.toml']: should be the path"),
+        ('extends = "a\\u0000b"', "should be the path"),
+        ("x = " + "[" * 5000, "not valid TOML: nests too deeply"),
     ],
 )
 def test_mistakes_are_named(tmp_path, toml, says):
@@ -73,3 +85,22 @@ def test_mistakes_are_named(tmp_path, toml, says):
     with pytest.raises(UserError) as error:
         config.load(tmp_path / "x.toml")
     assert says in str(error.value) and "x.toml" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+    for i in range(30):
+        (tmp_path / f"{i}.toml").write_text(f'extends = "{i + 1}.toml"')
+    (tmp_path / "x.toml").write_text('extends = "."')
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf[model]\r\nN = 2\r\n")
+    assert config.load(tmp_path / "a").model.N == 2  # with the mark that Windows' editors begin with
+    cases = {"0.toml": "0.toml: extends a file", "x.toml": "is a directory", "a/b": "a/b: cannot be read: Not a dir"}
+    for name, says in {**cases, "y" * 300: "File name too long"}.items():
+        with pytest.raises(UserError, match=says):
+            config.load(tmp_path / name)
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(UserError, match="a: cannot be read: Permission denied"):
+        config.load(tmp_path / "a")

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+from filelock import FileLock
 
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError, WorkFailed
-from vaswani.run_directory import RunDirectory, atomic_path, write_json, write_text
+from vaswani.run_directory import RunDirectory, atomic_path, read_events, read_json, write_json, write_text
 
 
 def names(directory):
@@ -86,6 +88,47 @@ def test_only_budgets_and_intervals_may_change_on_resuming(tmp_path):
     with pytest.raises(UserError, match=r"train\.warmup = 4000 there, 16000 now") as caught:
         run.check_same(dataclasses.replace(config, train=TrainConfig(steps=5, warmup=16000)))
     assert "train.steps" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lost", ["vocab_size", "difficulty", "d_", "everything"])
+def test_a_key_that_a_run_has_lost_is_not_taken_for_its_default(tmp_path, lost):
+    run = RunDirectory(tmp_path / "base")
+    run.create(Config())
+    lines = run.config_path.read_text().split("\n")
+    run.config_path.write_text("" if lost == "everything" else "\n".join(x for x in lines if not x.startswith(lost)))
+    with pytest.raises(UserError, match=r"config\.toml: has no (data|model)\.") as caught:
+        run.load_config()
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("file", "file: is a file"), ("file/run", "file: is a file"), ("x" * 300, "File name too long")],
+)
+def test_a_path_that_no_run_can_have_is_named(tmp_path, name, says):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=says):
+        RunDirectory(tmp_path / name)
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path):
+    for read in (read_json, read_events):
+        assert not read(tmp_path / "missing")
+        with pytest.raises(UserError, match=f"{tmp_path}: cannot be read: Is a directory"):
+            read(tmp_path)
+
+
+def test_asking_who_holds_a_run_never_keeps_it_from_a_training(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.create(Config())
+    assert run.holder() == "" and not (run.path / ".lock").exists()  # not even touched
+    run.path.joinpath(".lock.holder").write_text("process 1 on a killed machine")
+    assert run.holder() == ""
+    probe = FileLock(run.path / ".lock", thread_local=False)  # as `holder` holds it for a moment
+    probe.acquire()
+    threading.Timer(0.1, probe.release).start()
+    with run.lock():
+        pass
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a\\b", "a[1]/b"])

@@ -3,7 +3,7 @@
 A checkpoint is a directory that is there complete or not at all:
 
     300/arrays/          the state's arrays, written by Orbax
-    300/manifest.json    meta; name, type and shape of every array; size and CRC-32 of every file
+    300/manifest.json    its name; meta; name, type and shape of every array; size and CRC-32 of every file
 
 Orbax notices a truncated array only while loading it, in hundreds of lines, and a changed one not at all. The manifest
 finds both before Orbax is asked, and tells a broken checkpoint from one of another model; either is said in one line.
@@ -15,8 +15,10 @@ import logging
 import os
 import re
 import shutil
+import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,12 @@ import numpy as np
 from orbax.checkpoint import v1 as ocp
 
 from vaswani.errors import UserError, WorkFailed
-from vaswani.run_directory import RunDirectory, flush, write_failure
+from vaswani.run_directory import RunDirectory, flush, read_failure, write_failure
 
 # Orbax logs whole tracebacks of errors that it raises as well.
 logging.getLogger("absl").setLevel(logging.CRITICAL)
+
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class BrokenCheckpoint(WorkFailed):
@@ -103,7 +107,7 @@ def prune(directory: Path, keep_last: int, best: int | None) -> None:
     for step in set(saved[: -max(keep_last, 1)]) - {best}:
         _replace(directory / str(step), None)
     for leftover in [*directory.glob("*.new"), *directory.glob("*.old")]:
-        shutil.rmtree(leftover)
+        _remove(leftover)
 
 
 def average(directory: Path, steps: Sequence[int]) -> dict[str, Any]:
@@ -206,11 +210,12 @@ def _find_step(run: RunDirectory, which: str) -> int:
 
 def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
     new = path.with_name(path.name + ".new")
-    shutil.rmtree(new, ignore_errors=True)  # of a save that was killed
     try:
+        _remove(new)  # of a save that was killed
         new.mkdir(parents=True)
         ocp.save(_arrays(new), state)
-        manifest = {"meta": meta, "arrays": _describe(state), "files": {f: _fingerprint(new / f) for f in _files(new)}}
+        files = {f: _fingerprint(new / f) for f in _files(new)}
+        manifest = {"name": path.name, "meta": meta, "arrays": _describe(state), "files": files}
         text = json.dumps({"crc32": _checksum(manifest), **manifest}, indent=1, ensure_ascii=False)
         (new / "manifest.json").write_text(text, encoding="utf-8")
         for file in _files(new):
@@ -224,7 +229,11 @@ def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
             error = OSError(int(code[1]), os.strerror(int(code[1])))
         raise write_failure(path, error) if isinstance(error, OSError) else error from None
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        for _ in range(20):  # Orbax's other writers may still be at work after one has failed
+            with suppress(OSError):
+                _remove(new)
+                break
+            time.sleep(0.1)
 
 
 def _verify(path: Path) -> dict[str, Any]:
@@ -233,8 +242,10 @@ def _verify(path: Path) -> dict[str, Any]:
     for file, (size, crc32) in manifest["files"].items():
         try:
             now = _fingerprint(path / file)
-        except FileNotFoundError:
+        except _ABSENT:
             raise BrokenCheckpoint(f"{path}: broken checkpoint: {file} is missing") from None
+        except OSError as error:
+            raise read_failure(path / file, error) from None
         if now[0] != size:
             raise BrokenCheckpoint(f"{path}: broken checkpoint: {file} has {now[0]} bytes of {size}")
         if now[1] != crc32:
@@ -247,10 +258,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads((path / "manifest.json").read_bytes())
         if manifest.pop("crc32") != _checksum(manifest):
             raise ValueError
-    except (FileNotFoundError, NotADirectoryError):
+    except _ABSENT:
         raise BrokenCheckpoint(f"{path}: broken checkpoint: manifest.json is missing") from None
+    except OSError as error:
+        raise read_failure(path / "manifest.json", error) from None
     except (ValueError, TypeError, AttributeError, KeyError):
         raise BrokenCheckpoint(f"{path}: broken checkpoint: manifest.json is damaged") from None
+    name = manifest.get("name", path.name)  # older ones do not say
+    if name != path.name:
+        raise BrokenCheckpoint(f"{path}: broken checkpoint: it was saved as {name}")
     return manifest
 
 
@@ -319,22 +335,35 @@ def _load_entry(path: Path, tree: dict[str, Any], like: Any) -> Any:
 
 def _numbered(directory: Path) -> list[int]:
     """Every directory that is named as a step, complete or not, in numeric order."""
-    names: Iterable[str] = (p.name for p in directory.iterdir() if p.is_dir()) if directory.is_dir() else ()
+    try:
+        names = [p.name for p in directory.iterdir() if p.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failure(directory, error) from None
     return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
 
 def _replace(path: Path, new: Path | None) -> None:
     """Puts `new`, or nothing, at `path`. What was there loses its name first: half-deleted, it would look complete."""
     old = path.with_name(path.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
     if path.exists():
         path.rename(old)
     if new:
         new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Deletes whatever is there, a plain file too."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _move_aside(path: Path) -> Path:
     aside = path.with_name(path.name + ".broken")
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove(aside)
     return path.rename(aside)

@@ -16,7 +16,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from vaswani.errors import UserError
 
-_SCHEMA = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_SCHEMA = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+MOST_EXTENDED = 20  # files that extend one another; more are a mistake
 
 Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]
@@ -196,13 +197,22 @@ FREE_ON_RESUME = {
 }  # fmt: skip
 
 
-def load(path: str | Path) -> Config:
+def load(path: str | Path, complete: bool = False) -> Config:
     """Reads a TOML configuration, following `extends` (a path relative to the file that names it).
+
+    Args:
+        complete: every key must be there, as in a run's config.toml, where a missing one was lost.
 
     Raises:
         UserError: no such file, not TOML, an unknown key (the nearest is named), a value of the wrong type or range.
     """
-    return from_dict(_read_toml(Path(path)), where=str(path))
+    values = _read_toml(Path(path))
+    config = from_dict(values, where=str(path))
+    missing = [key for key in flatten(config) if key not in _given(values, config)] if complete else []
+    if missing:
+        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
+        raise UserError(f"{path}: has no {named}, though a run's configuration holds every key; put them back")
+    return config
 
 
 def from_dict(values: dict[str, Any], where: str) -> Config:
@@ -211,6 +221,10 @@ def from_dict(values: dict[str, Any], where: str) -> Config:
         config = _schema().validate_python(values)
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error)}") from None
+    flat = flatten(config)
+    for key, value in _given(values, config).items():
+        if isinstance(value, bool) and not isinstance(flat[key], bool):  # pydantic would take true for 1
+            raise UserError(f"{where}: {key} = {str(value).lower()}: should be a number")
     _check_together(config, where)
     return config
 
@@ -282,6 +296,19 @@ def flatten(config: Any) -> dict[str, Any]:
     return flat
 
 
+def _given(values: dict[str, Any], config: Any) -> dict[str, Any]:
+    """What nested plain values say themselves, flat as in `flatten`; `config` is what they were read as."""
+    flat = {}
+    for f in dataclasses.fields(config):
+        if f.name in values:
+            value, read = values[f.name], getattr(config, f.name)
+            if dataclasses.is_dataclass(read):
+                flat.update({f"{f.name}.{key}": v for key, v in _given(value, read).items()})
+            else:
+                flat[f.name] = value
+    return flat
+
+
 def differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
     """Every setting whose value differs: {"train.warmup": (old, new)}."""
     after = flatten(new)
@@ -298,18 +325,25 @@ def to_toml(config: Config) -> str:
 def _read_toml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if path.resolve() in seen:
         raise UserError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in seen)}")
+    if len(seen) > MOST_EXTENDED:
+        raise UserError(f"{seen[0]}: extends a file that extends another, more than {MOST_EXTENDED} deep")
     try:
-        with open(path, "rb") as file:
-            values = tomllib.load(file)
+        values = tomllib.loads(path.read_bytes().decode("utf-8-sig"))  # Windows' editors begin with a mark
     except FileNotFoundError:
         raise UserError(f"{path}: no such configuration file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a directory, not a configuration file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not valid TOML: nests too deeply") from None
     parent = values.pop("extends", None)
     if parent is None:
         return values
+    if not isinstance(parent, str) or not parent or "\0" in parent:
+        raise UserError(f"{path}: extends = {parent!r}: should be the path of another configuration file")
     return _merge(_read_toml(path.parent / parent, (*seen, path.resolve())), values)
 
 
@@ -325,7 +359,7 @@ def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError) -> str:
     """The first problem as one line."""
     problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"])
+    key = " ".join(".".join(str(part) for part in problem["loc"]).split())  # TOML's keys may hold line ends
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"unknown key {key!r}{nearest(key)}"
     return f"{key} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

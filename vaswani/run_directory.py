@@ -72,13 +72,15 @@ def read_json(path: Path) -> Any:
     """What a JSON file holds; None where there is no file.
 
     Raises:
-        UserError: it is not JSON.
+        UserError: it is not JSON, or cannot be read.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except OSError as error:
+        raise read_failure(path, error) from None
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
 
 
@@ -87,17 +89,29 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
     What is not a whole event is passed over: the last line may be being written, or its writer was killed.
     """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failure(path, error) from None
     events = []
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
-    needed = {"train": {"step", "loss"}, "valid": {"step", "perplexity"}}
+    needed = {"train": ("step", "loss"), "valid": ("step", "perplexity")}
     for line in lines:
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict) and needed.get(event.get("kind", ""), {""}) <= event.keys():
+        if not isinstance(event, dict) or event.get("kind") not in tuple(needed):
+            continue
+        if all(isinstance(event.get(key), int | float) for key in needed[event["kind"]]):
             events.append(event)
     return events
+
+
+def read_failure(path: Path, error: OSError) -> UserError:
+    """The one line that says why `path` could not be read."""
+    return UserError(f"{path}: cannot be read: {error.strerror or error}")
 
 
 def write_failure(path: Path, error: OSError) -> WorkFailed:
@@ -132,7 +146,8 @@ class RunDirectory:
         """Names the parts of a run, whether or not it exists.
 
         Raises:
-            UserError: the path holds a character that the checkpoints could be written under but not read back from.
+            UserError: the path holds a character that the checkpoints could be written under but not read back from,
+                or leads to or through a file.
         """
         self.path = Path(path)
         bad = sorted(set(str(self.path.absolute())) & set("[]\\"))
@@ -141,6 +156,12 @@ class RunDirectory:
                 f"{self.path.absolute()}: the path of a run cannot hold {' or '.join(map(repr, bad))}: its checkpoints "
                 "could not be read back; choose another name with --run"
             )
+        try:
+            there = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+        except OSError as error:  # a name too long, a directory that may not be looked into
+            raise read_failure(self.path, error) from None
+        if not there.is_dir():
+            raise UserError(f"{there}: is a file, where a run's directory should be; choose another with --run")
         self.config_path = self.path / "config.toml"
         self.versions_path = self.path / "versions.json"
         self.tokenizer_path = self.path / "tokenizer.model"
@@ -170,7 +191,10 @@ class RunDirectory:
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
-        return self.config_path.is_file()
+        try:
+            return self.config_path.is_file()
+        except OSError as error:
+            raise read_failure(self.config_path, error) from None
 
     def create(self, config: Config) -> None:
         """Writes the resolved configuration, and the versions it runs with; on resuming, writes them anew."""
@@ -178,8 +202,8 @@ class RunDirectory:
         write_text(self.config_path, config_module.to_toml(config))
 
     def load_config(self) -> Config:
-        """The configuration that the run was last started with."""
-        return config_module.load(self.config_path)
+        """The configuration that the run was last started with; a key that has gone is not taken for its default."""
+        return config_module.load(self.config_path, complete=True)
 
     def check_same(self, config: Config) -> None:
         """Refuses to go on with a run under settings that would make it another experiment.
@@ -201,7 +225,9 @@ class RunDirectory:
 
     def holder(self) -> str:
         """Who holds the lock ("process 4711 on host"), as far as is known; empty if nobody does."""
-        try:
+        if not self._holder_path.exists():
+            return ""
+        try:  # it may be of a process that was killed
             with FileLock(self.path / ".lock", blocking=False):
                 return ""
         except OSError:  # Timeout is one: it is held. Or the directory is read-only, and nobody can hold it.
@@ -218,7 +244,7 @@ class RunDirectory:
         holder = self._holder_path
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock.acquire(blocking=False)
+            lock.acquire(timeout=0.5)  # for a moment it may be held by one that looks whether it is held: `holder`
         except OSError as error:  # Timeout is one
             if not isinstance(error, Timeout):
                 raise write_failure(self.path, error) from None
