@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, TypeAdapter, ValidationError
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -47,7 +48,7 @@ class Score:
 class SetEvaluation:
     """All that is known of one translated set."""
 
-    scores: tuple[Score, ...]
+    scores: Annotated[tuple[Score, ...], Field(min_length=1)]
     lines: int
     """Lines scored: all of the set."""
     checkpoint: str
@@ -188,10 +189,7 @@ def to_json(sets: Mapping[str, SetEvaluation]) -> dict[str, Any]:
 
 def from_json(values: Mapping[str, Any]) -> dict[str, SetEvaluation]:
     """The inverse of `to_json`."""
-    return {
-        name: SetEvaluation(**{**entry, "scores": tuple(Score(**s) for s in entry["scores"])})
-        for name, entry in values["sets"].items()
-    }
+    return TypeAdapter(dict[str, SetEvaluation]).validate_python(values["sets"])
 
 
 def read_evaluation(path: Path) -> dict[str, SetEvaluation]:
@@ -203,7 +201,7 @@ def read_evaluation(path: Path) -> dict[str, SetEvaluation]:
     values = read_json(path)
     try:
         return {} if values is None else from_json(values)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, ValidationError):
         raise UserError(f"{path}: not a result of `vaswani evaluate`; remove it and evaluate again") from None
 
 

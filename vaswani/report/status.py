@@ -4,37 +4,65 @@ from pathlib import Path
 from typing import Any
 
 from vaswani import checkpoints
-from vaswani.errors import UserError
+from vaswani.config import Config
+from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.run_directory import RunDirectory, read_events
+from vaswani.training.loop import RunProgress, why_finished
 
 
 def read_status(runs: Path) -> list[dict[str, Any]]:
-    """One row a run below `runs`: where it is, its last validation, its scores, and who works on it."""
+    """One row a run below `runs`: where it is, its last validation, its scores, who works on it, or how it ended.
+
+    A run whose files cannot be understood says so in its row, under "damaged", and leaves the others as they are.
+    """
     if not runs.is_dir():
         raise UserError(f"{runs}: no such directory; `vaswani train CONFIG` makes runs in ./runs")
-    return [_status(RunDirectory(path.parent)) for path in sorted(runs.glob("*/config.toml"))]
+    return [_status(path.parent) for path in sorted(runs.glob("*/config.toml"))]
 
 
-def _status(run: RunDirectory) -> dict[str, Any]:
+def _status(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "run": run.path.name,
+        "run": path.name,
         "step": 0,
-        "steps": run.load_config().train.steps,
+        "steps": None,
         "perplexity": None,
         "valid_bleu": None,
-        "checkpoints": checkpoints.steps(run.checkpoints),
-        "averaged": run.averaged.exists(),
+        "checkpoints": [],
+        "averaged": False,
         "sets": {},
-        "in_use_by": run.holder(),
+        "in_use_by": "",
+        "ended": "",
+        "damaged": "",
     }
+    try:
+        _fill(row, RunDirectory(path))
+    except (UserError, WorkFailed, OSError) as error:
+        row["damaged"] = str(error)
+    return row
+
+
+def _fill(row: dict[str, Any], run: RunDirectory) -> None:
+    row["in_use_by"] = run.holder()
+    config, saved = run.load_config(), checkpoints.steps(run.checkpoints)
+    row |= {"steps": config.train.steps, "checkpoints": saved, "averaged": run.averaged.exists()}
     for event in read_events(run.metrics_path):
         row["step"] = max(row["step"], event["step"])
         if event["kind"] == "valid":
             row |= {"perplexity": event["perplexity"], "valid_bleu": event.get("bleu")}
     sets = read_evaluation(run.evaluation_path)
     row["sets"] = {name: result.scores[0].value for name, result in sets.items()}
-    return row
+    if saved and not row["in_use_by"]:
+        row["ended"] = _ended(config, saved[-1], checkpoints.read_meta(run.checkpoints / str(saved[-1])))
+
+
+def _ended(config: Config, step: int, meta: dict[str, Any]) -> str:
+    """How a training that nobody works on came to its last checkpoint."""
+    progress = RunProgress.of(meta, step)
+    why = why_finished(config, step, progress)
+    if why and progress.validated_step == step:
+        return f"finished: {why}"
+    return f"stopped at step {step:,}; the same command goes on from there"
 
 
 def format_status(rows: list[dict[str, Any]], runs: Path) -> str:
@@ -46,7 +74,10 @@ def format_status(rows: list[dict[str, Any]], runs: Path) -> str:
         perplexity = "" if row["perplexity"] is None else f"{row['perplexity']:.2f}"
         bleu = "" if row["valid_bleu"] is None else f"{row['valid_bleu']:.2f}"
         sets = "  ".join(f"{name} {value:.2f}" for name, value in row["sets"].items())
-        notes = f"running: {row['in_use_by']}" if row["in_use_by"] else ""
-        table.append((row["run"], f"{row['step']:,}", f"{row['steps']:,}", perplexity, bleu, sets, notes))
+        steps = "" if row["steps"] is None else f"{row['steps']:,}"
+        notes = [f"damaged: {row['damaged']}"] if row["damaged"] else []
+        notes += [f"running: {row['in_use_by']}"] if row["in_use_by"] else []
+        notes += [row["ended"]] if row["ended"] else []
+        table.append((row["run"], f"{row['step']:,}", steps, perplexity, bleu, sets, "; ".join(notes)))
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table)
