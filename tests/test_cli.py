@@ -77,14 +77,17 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["train", "tiny.toml", "--model.d-modle", "8"], ["--model.d-modle", "did you mean 'model.d-model'"]),
+        (["train", "tiny.toml", "--model.d-modle", "8"], ["--model.d-modle", "did you mean --model.d-model?"]),
+        (["train", "tiny.toml", "--train.stepz", "5"], ["did you mean --train.steps?", "`vaswani train --help`"]),
+        (["translate", "runs/tiny", "--beam=2"], ["did you mean --decode.beam?", "`vaswani translate --help`"]),
         (["train", "tiny.toml", "--model.d-model", "big"], ["model.d_model = 'big'", "integer"]),
         (["train", "tiny.toml", "--model.d-model", "15"], ["model.d_model", "multiple of 2"]),
         (["train", "tiny.toml", "--model.h", "0"], ["model.h", "greater than 0"]),
         (["train", "tiny.toml", "--model.P-drop", "1.5"], ["model.P_drop", "less than 1"]),
         (["train", "tiny.toml", "--train.row-length", "32"], ["train.row_length = 32", "data.max_tokens = 64"]),
         (["train", "tiny.toml", "--train.average-last", "9"], ["train.keep_last = 5", "train.average_last = 9"]),
-        (["train", "nowhere.toml"], ["nowhere.toml", "no such configuration file"]),
+        (["train", "nowhere.toml"], ["nowhere.toml: no such configuration file"]),
+        (["train", "tinny"], ["tinny: no such configuration file (did you mean tiny.toml?)"]),
         (["train", "unknown.toml"], ["unknown.toml", "model.layers"]),
         (["train", "looped.toml"], ["looped.toml", "extends itself"]),
         (["train", "broken.toml"], ["broken.toml", "not valid TOML"]),
@@ -101,7 +104,8 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         (["translate", "runs/tiny", "--decode.batch-tokens", "1000000000000"], ["decode.batch_tokens", "less than"]),
         (["attention", "runs/tiny", "a \udcff b"], ["'a \\udcff b' is not UTF-8"]),
         (["train", "tiny.toml", "--", "--"], ["unrecognized arguments"]),
-        (["dance"], ["dance", "train"]),
+        (["dance"], ["no command 'dance'; see `vaswani --help`"]),
+        (["trian"], ["no command 'trian' (did you mean train?)"]),
         (["train"], ["CONFIG"]),
         ([], ["COMMAND"]),
     ],
@@ -214,6 +218,13 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     assert scores[0]["value"] == pytest.approx(100)
 
 
+def test_help_lists_the_commands_that_people_give(capsys):
+    with pytest.raises(SystemExit):
+        cli.run(["--help"])
+    text = capsys.readouterr().out
+    assert "ablate " in text and "ablate-run" not in text and "SUPPRESS" not in text
+
+
 def test_help_shows_every_setting_with_its_meaning(capsys):
     with pytest.raises(SystemExit) as leaving:
         cli.run(["train", "--help"])
@@ -227,7 +238,6 @@ def test_help_shows_every_setting_with_its_meaning(capsys):
 def test_a_damaged_file_of_ours_is_named(refused, trained, monkeypatch, content):
     monkeypatch.chdir(trained.path)
     trained.path.joinpath("runs/tiny/evaluation.json").write_bytes(content)
-    assert "runs/tiny/evaluation.json" in refused("status")
     assert "runs/tiny/evaluation.json" in refused("report", "runs/tiny")
     trained.path.joinpath("prepared/tiny/manifest.json").write_bytes(content)
     assert "prepared/tiny/manifest.json" in refused("evaluate", "runs/tiny")

@@ -1,10 +1,11 @@
 """The command line: parses, calls, prints. Exit codes: 0 done, 1 the work failed, 2 the input is wrong."""
 
 import argparse
+import difflib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -228,6 +229,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     a = build_parser().parse_args(argv)
     if "config" in a:
         path = Path(a.config)
+        if not path.exists():
+            there = {other.stem: other for other in (*Path("configs").glob("*.toml"), *path.parent.glob("*.toml"))}
+            near = [there[name] for name in alike(path.name.removesuffix(".toml"), there)]
+            raise UserError(f"{path}: no such configuration file{did_you_mean(near)}")
         settings = {key: value for key in config_module.descriptions() if (value := getattr(a, key, None)) is not None}
         a.config = config_module.override(config_module.load(path), settings)
         if "run" in a:
@@ -243,10 +248,34 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 class Parser(argparse.ArgumentParser):
+    """Refuses in one line, and names what was probably meant."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # said here, by the parser of the command, which knows its own options
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.option_like(unknown[0])}")
+        return parsed, unknown
+
+    def option_like(self, argument: str) -> str:
+        """The right name in another table, or what is spelt alike."""
+        known, wanted = list(self._option_string_actions), argument.partition("=")[0].replace("_", "-")
+        name = wanted.lstrip("-").rpartition(".")[2]
+        return did_you_mean([o for o in known if o.rpartition(".")[2] == name] or alike(wanted, known))
+
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        if action.choices is not None and value not in action.choices:
+            self.error(f"no command {value!r}{did_you_mean(alike(value, action.choices))}")
+
     def error(self, message: str) -> NoReturn:
-        unknown = message.partition("unrecognized arguments: --")[2].split(" ")[0].split("=")[0].replace("-", "_")
-        hint = config_module.nearest(unknown) if unknown else ""
-        raise UserError(f"{message}{hint.replace('_', '-')}; see `{self.prog} --help`")
+        raise UserError(f"{message}; see `{self.prog} --help`")
+
+
+def alike(wanted: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
+
+
+def did_you_mean(guesses: Sequence[object]) -> str:
+    return f" (did you mean {guesses[0]}?)" if guesses else ""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -258,9 +287,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(function: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+    def command(
+        function: Callable[[argparse.Namespace], None], help: str, internal: bool = False
+    ) -> argparse.ArgumentParser:
         name, description = function.__name__.replace("_", "-"), help[0].upper() + help[1:] + "."
-        sub = commands.add_parser(name, help=help, description=description, allow_abbrev=False)
+        listed: dict[str, Any] = {} if internal else {"help": help}
+        sub = commands.add_parser(name, description=description, allow_abbrev=False, **listed)
         sub.set_defaults(command=function)
         return sub
 
@@ -303,8 +335,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--dry-run", action="store_true", help="only list the runs, with an estimate of the time")
     takes_json(sub)
     sub = command(
-        ablate_run, "one run of `ablate`, which starts this command: train, translate with the last checkpoint"
-    )
+        ablate_run, "one run of `ablate`, which starts this command: train, translate with the last checkpoint",
+        internal=True,
+    )  # fmt: skip
     takes_config(sub, run=True)
     sub.add_argument("--set", metavar="SET", help="the set to translate (default: data.valid)")
     sub.add_argument("--parent", type=positive, metavar="PID", help="save and leave when this parent process has gone")
