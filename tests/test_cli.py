@@ -100,6 +100,8 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         (["train", "tiny.toml", "--run", "runs/[x]"], ["'['", "--run"]),
         (["train", "tiny.toml", "--data.toy.seed", "3"], ["data.toy.seed", "--data.name"]),
         (["evaluate", "runs/tiny", "--ref", "x"], ["--ref", "--src"]),
+        (["evaluate", "runs/tiny", "--ref", "x", "--src", "y", "--hyp", "z"], ["--src", "--hyp", "one of them"]),
+        (["ablate", "tiny.toml", "--rows", ""], ["--rows '': names no row", "A,C1,big"]),
         (["translate", "runs/tiny", "--decode.beam", "1000000000"], ["decode.beam", "less than or equal"]),
         (["translate", "runs/tiny", "--decode.batch-tokens", "1000000000000"], ["decode.batch_tokens", "less than"]),
         (["attention", "runs/tiny", "a \udcff b"], ["'a \\udcff b' is not UTF-8"]),

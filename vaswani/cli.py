@@ -113,6 +113,8 @@ def evaluate(a: argparse.Namespace) -> None:
     from vaswani.pipeline import evaluate_files, evaluate_run
 
     config = settings_of_run(a)
+    if a.src and a.hyp:
+        raise UserError("--src FILE is translated, --hyp FILE scored as it is: give one of them, with --ref FILE")
     if bool(a.ref) != bool(a.src or a.hyp):
         raise UserError("--ref FILE goes with --src FILE (translate and score) or --hyp FILE (score only)")
     if a.ref:
@@ -151,7 +153,10 @@ def ablate(a: argparse.Namespace) -> None:
     from vaswani.ablation.sweep import Sweep
     from vaswani.pipeline import PREPARED, ablate
 
-    rows = table3.rows(a.config, [name for name in a.rows.split(",") if name])
+    names = [name for name in a.rows.split(",") if name]
+    if not names:
+        raise UserError(f"--rows {a.rows!r}: names no row; give groups or rows of Table 3, as A,C1,big")
+    rows = table3.rows(a.config, names)
     sweep = Sweep(a.run, a.config, rows, a.seeds, a.set or a.config.data.valid)
     sweep.check_set()
 
