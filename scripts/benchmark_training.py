@@ -5,7 +5,7 @@ turns of some seconds, each in a process of its own, and each has all processors
 
     scripts/benchmark_training.py configs/multi30k.toml --epochs 1
     scripts/benchmark_training.py configs/base.toml --prepared prepared/multi30k --seconds 300 \\
-        --set train.tokens_per_update=2048 --set train.row_length=64
+        --set train.tokens_per_update=2048 --set train.row_length=64 --set data.max_tokens=64
     scripts/benchmark_training.py configs/multi30k.toml --sweep row_length vocabulary --seconds 20
 
 Reported for each: useful tokens (not padding, source and target) a second, median and range over the turns; how long
@@ -58,10 +58,11 @@ class Ours:
         import jax
 
         from vaswani.pipeline import use_compilation_cache
-        from vaswani.training.sharding import make_mesh, shard_rows
+        from vaswani.training.sharding import make_mesh, shard_rows, use_processors
         from vaswani.training.train_step import init_state, make_train_step
 
         use_compilation_cache()
+        use_processors()
         config, self._mesh, self._shard = job.config, make_mesh(), shard_rows
         self._device_get = jax.device_get
         self._batches = TrainingBatches(
