@@ -68,6 +68,10 @@ def test_bad_files_are_named(tmp_path):
         list(read_pairs(local(tmp_path), "valid"))
     with pytest.raises(UserError, match="no such directory"):
         list(read_pairs(local(tmp_path / "nowhere"), "s"))
+    with pytest.raises(UserError, match=r"data\.dir = '~nobody-here': no such directory"):
+        list(read_pairs(local("~nobody-here"), "s"))
+    with pytest.raises(UserError, match=r"data\.dir = .*: cannot be read: File name too long"):
+        list(read_pairs(local(tmp_path / ("x" * 300)), "s"))
     write(tmp_path, "e.en", [])
     write(tmp_path, "e.de", [])
     with pytest.raises(UserError, match=r"e in .*: holds no text"):
@@ -101,6 +105,7 @@ def test_csv_gives_text_as_it_is(tmp_path):
 def test_bad_tables_are_named(tmp_path):
     cases = {
         "a.csv": ("en,de\na,b,c\n", r"a\.csv, line 2: has 3 columns where the first line names 2"),
+        "a2.csv": ("en,de,en\na,b,c\n", r"a2\.csv, line 1: names the column 'en' more than once"),
         "b.csv": ("en,fr\na,b\n", r"b\.csv, row 1: has en, fr; needs en and de"),
         "c.jsonl": ('{"en": "x", "de": "y"}\n{"en"', r"c\.jsonl, line 2: not JSON"),
         "d.jsonl": ('{"en": 7, "de": "y"}\n', r"d\.jsonl, row 1: 7 is not text"),

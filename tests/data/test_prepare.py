@@ -1,8 +1,10 @@
+import builtins
 import errno
 import json
 import multiprocessing
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,6 +139,9 @@ def test_a_further_test_set_is_added(text, root):
         (dict(tests=("nowhere",)), r"no nowhere\.en"),
         (dict(max_tokens=2), "train: no pair is left after cleaning; dropped: .* 101 too long"),
         (dict(valid="train"), r"data\.train = 'train' cannot be the validation set"),
+        (dict(tokenizer="."), r"\.: cannot be read: Is a directory"),
+        (dict(tokenizer="none"), r"none: no such tokenizer"),
+        (dict(name="x" * 201), r"data\.name: 'xxx.*' cannot be the name of a file"),
         (dict(name="../up"), r"data\.name: '\.\./up' cannot be the name of a file"),
     ],
 )
@@ -144,6 +149,65 @@ def test_a_failure_leaves_nothing(text, root, changes, message):
     with pytest.raises(UserError, match=message):
         prepare(configuration(text, **changes), root)
     assert not root.exists() or {p.name for p in root.iterdir()} <= {".small.lock"}
+
+
+@pytest.mark.parametrize("what", ["text", "train.de", "test.jsonl"])
+def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, what):
+    """The permission bits do not hold back root, who may run this."""
+    (text / "train.de.gz").mkdir()  # not a file, and not taken for one
+    for language in ("en", "de"):
+        (text / f"test.{language}").unlink()
+    (text / "test.jsonl").write_text('{"en": "Last.", "de": "Letzte."}')
+    opened, listed = builtins.open, os.listdir
+
+    def guarded(work):
+        def call(path, *rest, **options):
+            if os.path.basename(path) == what and root not in Path(path).parents:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return work(path, *rest, **options)
+
+        return call
+
+    monkeypatch.setattr(builtins, "open", guarded(opened))
+    monkeypatch.setattr(os, "listdir", guarded(listed))
+    sets = dict(tests=("nowhere",)) if what == "text" else {}
+    with pytest.raises(UserError, match=f"{what}'?: cannot be read: Permission denied$"):
+        prepare(configuration(text, **sets), root)
+    assert [p.name for p in root.iterdir()] == [".small.lock"]
+
+
+def test_a_set_may_have_any_name(text, root):
+    for language in ("en", "de"):
+        (text / f"valid.{language}").rename(text / f"cleaned.{language}")
+    corpus = prepare(configuration(text, valid="cleaned"), root)
+    assert corpus.raw("cleaned")[0] == [s for s, _ in VALID]
+    assert ".cleaned.jsonl" not in [p.name for p in corpus.path.iterdir()]
+
+
+def test_a_set_that_has_lost_a_line_is_refused(text, root):
+    corpus = prepare(configuration(text), root)
+    lines(text, "more", VALID)
+    prepare(configuration(text, tests=("test", "more")), root)
+    for name in ("valid", "more"):
+        path = corpus.path / f"{name}.jsonl"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+        with pytest.raises(UserError, match=f"small: its raw set {name} has 3 pairs, not the 4 that were prepared"):
+            PreparedCorpus.open(corpus.path).raw(name)
+    (corpus.path / "test.jsonl").write_text("5\n")
+    with pytest.raises(UserError, match=r"test\.jsonl: cannot be read"):
+        corpus.raw("test")
+    with Writer(corpus.path, "valid", 340) as writer:
+        writer.append([[5]], [[6]])
+    with pytest.raises(UserError, match="its encoded set valid has 1 pairs, not the 4"):
+        corpus.pairs("valid")
+    train = corpus.path / "train.source.offsets.npy"
+    np.save(train, np.load(train)[:-1])
+    with pytest.raises(UserError, match=r"train\.source\.offsets\.npy: not the offsets of its sources"):
+        corpus.pairs("train")
+    for kind in ("npy", "offsets.npy"):
+        (corpus.path / f"valid.source.{kind}").replace(corpus.path / f"train.source.{kind}")
+    with pytest.raises(UserError, match="train has 1 sources but 100 targets"):
+        corpus.pairs("train")
 
 
 def test_a_full_disk_leaves_nothing(text, root, monkeypatch):

@@ -7,6 +7,7 @@ a missing value, and only "\\n" ends a line.
 import csv
 import gzip
 import json
+import os
 import sys
 import zlib
 from codecs import BOM_UTF8
@@ -18,6 +19,7 @@ from typing import Any
 
 from vaswani.config import DataConfig, ToyConfig
 from vaswani.errors import UserError
+from vaswani.run_directory import read_failure
 
 Pair = tuple[str, str]
 
@@ -81,7 +83,14 @@ def find_files(data: DataConfig, split: str) -> list[Path]:
     Raises:
         UserError: they are not there; says what was looked for, and what is there.
     """
-    directory = Path(data.dir).expanduser()
+    try:
+        return _find_files(data, split)
+    except OSError as error:
+        raise UserError(f"data.dir = {data.dir!r}: cannot be read: {error.strerror or error}") from None
+
+
+def _find_files(data: DataConfig, split: str) -> list[Path]:
+    directory = Path(os.path.expanduser(data.dir))  # pathlib's raises for a "~" that is no one's home
     if not directory.is_dir():
         raise UserError(f"data.dir = {data.dir!r}: no such directory")
     sides = [_first_there(directory, f"{split}.{lang}", f"{split}.{lang}.gz") for lang in (data.source, data.target)]
@@ -99,11 +108,13 @@ def find_files(data: DataConfig, split: str) -> list[Path]:
     raise UserError(f"{directory}: no {missing}{tables}{held}")
 
 
-def write_jsonl(path: Path, pairs: Iterable[Pair]) -> None:
-    """Stores pairs so that any text comes back as it was: ["source", "target"] a line."""
+def write_jsonl(path: Path, pairs: Iterable[Pair]) -> int:
+    """Stores pairs so that any text comes back as it was: ["source", "target"] a line. Returns their number."""
+    count = 0
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for pair in pairs:
+        for count, pair in enumerate(pairs, start=1):
             file.write(json.dumps(pair, ensure_ascii=False) + "\n")
+    return count
 
 
 def read_jsonl(path: Path, keep: Iterable[bool] | None = None) -> Iterator[Pair]:
@@ -113,7 +124,7 @@ def read_jsonl(path: Path, keep: Iterable[bool] | None = None) -> Iterator[Pair]
             for line in file if keep is None else compress(file, keep):
                 source, target = json.loads(line)
                 yield source, target
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path}: cannot be read ({error}); remove {path.parent} and prepare again") from None
 
 
@@ -136,7 +147,7 @@ def file_lines(path: Path) -> Iterator[str]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path}: not a whole gzip file ({error})") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise read_failure(path, error) from None
 
 
 def _aligned(source: Path, target: Path) -> Iterator[Pair]:
@@ -177,6 +188,8 @@ def _json_rows(path: Path) -> Iterator[Any]:
                     yield json.loads(line)
                 except (ValueError, RecursionError) as error:
                     raise UserError(f"{path}, line {number}: not JSON: {error}") from None
+    except OSError as error:
+        raise read_failure(path, error) from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON: {error}") from None
 
@@ -195,6 +208,8 @@ def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
             cells = line.split(",")
         if number == 1:
             columns = cells
+            if twice := [name for name in columns if columns.count(name) > 1]:
+                raise UserError(f"{path}, line 1: names the column {twice[0]!r} more than once")
         elif len(cells) != len(columns):
             raise UserError(
                 f"{path}, line {number}: has {len(cells)} columns where the first line names {len(columns)}; "

@@ -31,7 +31,7 @@ class EncodedPairs:
         """Maps the files of set `name` that `Writer` wrote.
 
         Raises:
-            UserError: a file is missing or cut off.
+            UserError: a file is missing or cut off, or belongs to others than those beside it.
         """
         arrays = []
         for side in SIDES:
@@ -41,8 +41,17 @@ class EncodedPairs:
                     # A plain view: slices of np.memmap itself are several times slower.
                     arrays.append(np.load(path, mmap_mode="r").view(np.ndarray))
                 except (OSError, ValueError) as error:
-                    raise UserError(f"{path}: cannot be read ({error}); remove {directory} and prepare again") from None
-        return cls(*arrays)
+                    why = str(error).split("\n")[0]
+                    raise UserError(f"{path}: cannot be read ({why}); remove {directory} and prepare again") from None
+            if len(arrays[-1]) == 0 or arrays[-1][-1] != len(arrays[-2]):
+                raise UserError(f"{path}: not the offsets of its {side}s; remove {directory} and prepare again")
+        pairs = cls(*arrays)
+        sources, targets = len(pairs.source_offsets) - 1, len(pairs.target_offsets) - 1
+        if sources != targets:
+            raise UserError(
+                f"{directory}: {name} has {sources} sources but {targets} targets; remove {directory} and prepare again"
+            )
+        return pairs
 
     def __len__(self) -> int:
         return len(self.source_offsets) - 1

@@ -31,12 +31,13 @@ from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_
 from vaswani.data.encoded import EncodedPairs, Writer
 from vaswani.data.tokenizer import Tokenizer, learn
 from vaswani.errors import UserError
-from vaswani.run_directory import atomic_path, read_json, write_failure, write_json
+from vaswani.run_directory import atomic_path, read_failure, read_json, write_failure, write_json
 
 T = TypeVar("T")
 
 # More pairs would hardly change the pieces, and SentencePiece keeps what it learns from in memory.
 LEARN_FROM_PAIRS = 1_000_000
+LONGEST_NAME = 200  # bytes; file systems allow 255, and endings are added
 CHUNK = 10_000  # pairs encoded at a time
 
 
@@ -67,7 +68,7 @@ class PreparedCorpus:
         manifest = read_json(path / "manifest.json")
         if manifest is None:
             raise UserError(f"{path}: no prepared corpus; `vaswani prepare CONFIG` makes it")
-        if not isinstance(manifest, dict) or not {"config", "sources", "tokenizer"} <= manifest.keys():
+        if not isinstance(manifest, dict) or not {"config", "sources", "sets", "tokenizer"} <= manifest.keys():
             raise UserError(f"{path / 'manifest.json'}: not that of a prepared corpus; remove {path} and prepare again")
         tokenizer = Tokenizer.load(path / "tokenizer.model")
         if tokenizer.checksum != manifest["tokenizer"]["sha256"]:
@@ -77,12 +78,15 @@ class PreparedCorpus:
     def pairs(self, name: str) -> EncodedPairs:
         """The encoded pairs of the training or validation set, by the set's name (`data.train`, `data.valid`)."""
         self._check(name, encoded=True)
-        return EncodedPairs.load(self.path, name)
+        pairs = EncodedPairs.load(self.path, name)
+        self._check_count(name, len(pairs), "encoded")
+        return pairs
 
     def raw(self, name: str) -> tuple[list[str], list[str]]:
         """Sources and references of the validation set or a test set, as they stood in the corpus."""
         self._check(name, encoded=False)
         pairs = list(read_jsonl(self.path / f"{name}.jsonl"))
+        self._check_count(name, len(pairs), "raw")
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def _check(self, name: str, encoded: bool) -> None:
@@ -91,6 +95,15 @@ class PreparedCorpus:
         if name not in names:
             kind = "encoded" if encoded else "raw"
             raise UserError(f"{self.path}: has no {kind} set {name!r}; it has {', '.join(dict.fromkeys(names))}")
+
+    def _check_count(self, name: str, count: int, kind: str) -> None:
+        """Refuses files that have lost or gained lines since: a score of them would be of another set."""
+        prepared = self.manifest["sets"].get(name, {}).get("pairs", count)  # once not counted for test sets
+        if count != prepared:
+            raise UserError(
+                f"{self.path}: its {kind} set {name} has {count} pairs, not the {prepared} that were prepared; "
+                f"remove {self.path} and prepare again"
+            )
 
 
 def prepare(config: Config, root: Path = Path("prepared")) -> PreparedCorpus:
@@ -129,11 +142,11 @@ def prepare(config: Config, root: Path = Path("prepared")) -> PreparedCorpus:
 def _build(data: DataConfig, directory: Path) -> None:
     """Everything of a prepared corpus, into an empty directory."""
     raw_sets = dict.fromkeys((data.valid, *data.tests))
-    for name in raw_sets:  # first, so that a wrong name is found before the long work
-        _store_raw(data, name, directory)
+    # First, so that a wrong name is found before the long work.
+    raw = {name: {"pairs": _store_raw(data, name, directory)} for name in raw_sets}
 
     dropped = Dropped()
-    pairs = CleanedPairs(directory / "cleaned.jsonl")
+    pairs = CleanedPairs(directory / ".cleaned.jsonl")  # no set begins with a dot
     pairs.fill(clean(_watched(read_pairs(data, data.train), f"reading {data.train}"), data.max_length_ratio, dropped))
     first = pairs.first_of_equals(dropped) if data.deduplicate else np.ones(len(pairs), bool)
     kept = sample(first, data.limit)
@@ -153,7 +166,7 @@ def _build(data: DataConfig, directory: Path) -> None:
     manifest = {
         "config": asdict(data),
         "sources": {name: _source(data, name) for name in (data.train, *raw_sets)},
-        "sets": {data.train: encoded, data.valid: valid},
+        "sets": {**raw, data.train: encoded, data.valid: valid},
         "dropped": dropped.to_dict(),
         "tokenizer": {"sha256": tokenizer.checksum, "vocab_size": tokenizer.vocab_size, **learnt},
         "versions": {name: importlib.metadata.version(name) for name in ("sentencepiece", "datasets", "numpy")},
@@ -206,9 +219,10 @@ def _encode(
     return {"pairs": count, "words": words.tolist(), "tokens": tokens.tolist(), "fertility": fertility}
 
 
-def _store_raw(data: DataConfig, name: str, directory: Path) -> None:
+def _store_raw(data: DataConfig, name: str, directory: Path) -> int:
+    """Copies a set as it stands. Returns the number of its pairs."""
     with atomic_path(directory / f"{name}.jsonl") as temporary:
-        write_jsonl(temporary, read_pairs(data, name))
+        return write_jsonl(temporary, read_pairs(data, name))
 
 
 def _check_left(pairs: int, data: DataConfig, dropped: Dropped) -> None:
@@ -226,8 +240,11 @@ def _source(data: DataConfig, name: str) -> dict[str, Any]:
 
 
 def _checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise read_failure(path, error) from None
 
 
 def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
@@ -249,7 +266,7 @@ def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
         manifest = PreparedCorpus.open(corpus.path).manifest  # another process may just have added its own
         for name in data.tests:
             if name not in manifest["config"]["tests"]:
-                _store_raw(data, name, corpus.path)
+                manifest["sets"][name] = {"pairs": _store_raw(data, name, corpus.path)}
                 manifest["config"]["tests"].append(name)
                 manifest["sources"][name] = _source(data, name)
                 _say(f"{corpus.path}: test set {name} added")
@@ -287,7 +304,7 @@ def _check_names(data: DataConfig) -> None:
         "tests": data.tests,
     }.items():
         for name in names:
-            if not name or name.startswith(".") or "/" in name or "\0" in name:
+            if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > LONGEST_NAME:
                 raise UserError(f"data.{key}: {name!r} cannot be the name of a file")
     if data.train in (data.valid, *data.tests):
         raise UserError(f"data.train = {data.train!r} cannot be the validation set or a test set too")

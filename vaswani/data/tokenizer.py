@@ -14,7 +14,7 @@ from pathlib import Path
 import sentencepiece
 
 from vaswani.errors import UserError
-from vaswani.run_directory import atomic_path
+from vaswani.run_directory import atomic_path, read_failure
 
 PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = (PAD, BEGIN, END, UNKNOWN)
@@ -64,7 +64,11 @@ class Tokenizer:
         try:
             return cls(Path(path).read_bytes(), name=str(path))
         except FileNotFoundError:
-            raise UserError(f"{path}: no such tokenizer; `vaswani prepare` makes it") from None
+            raise UserError(
+                f"{path}: no such tokenizer; `vaswani prepare` makes prepared/NAME/tokenizer.model, a run has a copy"
+            ) from None
+        except OSError as error:
+            raise read_failure(Path(path), error) from None
 
     def encode(self, text: str) -> list[int]:
         """The ids of the text's pieces, without begin and end symbols."""
