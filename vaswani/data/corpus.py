@@ -112,8 +112,9 @@ def write_jsonl(path: Path, pairs: Iterable[Pair]) -> int:
     """Stores pairs so that any text comes back as it was: ["source", "target"] a line. Returns their number."""
     count = 0
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for count, pair in enumerate(pairs, start=1):
+        for pair in pairs:
             file.write(json.dumps(pair, ensure_ascii=False) + "\n")
+            count += 1
     return count
 
 
