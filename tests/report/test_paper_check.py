@@ -32,6 +32,14 @@ def test_all_lines_agree_but_those_whose_reason_is_known(table):
     assert rows == [*"base B1 B2 C1 C2 C3 C4 C5 C6 C7 big".split(), "vocabulary that all of these fit"]
     assert differ[-1].ours == "41,004 to 41,208, and 35,368 to 36,344 for big"
     assert sum(check.agrees is True for check in table) >= 91
+    assert (
+        format_checks(table)
+        .split("\n")[-1]
+        .endswith(
+            "15 differ, each for the reason that stands below it: 2 because 0.4 s a step is rounded, "
+            '11 because the vocabulary is larger than "about 37000".'
+        )
+    )
 
 
 def test_every_section_and_table_is_there(table):
@@ -63,7 +71,8 @@ def test_table_for_the_terminal():
     assert [line.split() for line in lines if line] == [
         ["the", "paper", "expected", "ours"], ["Section", "8"], ["✓", "a", "64", "64"], ["·", "b", "5"],
         ["Section", "9"], ["≠", "c", "12", "11.1"], ["It", "is", "rounded."],
-        "1 agree, 1 differ. Values in parentheses are not printed in the paper but follow from it.".split(),
+        "Values in parentheses are not printed in the paper but follow from it.".split(),
+        "1 agree, 1 differ, each for the reason that stands below it.".split(),
     ]  # fmt: skip
     require_reasons([differs])
 

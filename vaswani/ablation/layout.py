@@ -158,9 +158,9 @@ def _notes(table: Table) -> list[str]:
     ]
     for row in table.rows:
         if row.same_as:
-            notes.append(f"{row.row}: the same model as {row.same_as} here, run once for both.")
+            notes.append(f"{row.row}: the same model as {row.same_as} here, trained once for both.")
         if row.note:
-            notes.append(f"{row.row}: {row.note}; the nearest that exists was run.")
+            notes.append(f"{row.row}: {row.note}; the nearest size that exists was taken.")
         steps = {result.steps for result in row.results} - {row.settings["steps"]}
         if steps:
             made = ", ".join(f"{result.steps:,}" for result in row.results)

@@ -50,9 +50,9 @@ def format_plan(values: dict[str, Any]) -> str:
         "  ".join(c.rjust(w) if i in (1, 2) else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
         for line in table
     ]
-    notes = [f"{row}: the same model as {other} here, which is run once for both" for row, other in
+    notes = [f"{row}: the same model as {other} here, trained once for both" for row, other in
              values["same_models"].items()]  # fmt: skip
-    notes += [f"{row}: {note}; the nearest that exists is run" for row, note in values["notes"].items()]
+    notes += [f"{row}: {note}; the nearest size that exists is taken" for row, note in values["notes"].items()]
     basis = (
         "by the speed of the runs so far"
         if values["measured"]

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -31,13 +32,17 @@ class Check:
     """Whether the paper prints what is expected; else it follows from the paper and was worked out apart from ours."""
     why: str = ""
     """Where the two differ, the reason."""
+    cause: str = ""
+    """Where several differ for one and the same reason: its name."""
 
 
-def numbers(where: str, what: str, expected: str, ours: Any, printed: bool = True, why: str = "") -> Check:
+def numbers(
+    where: str, what: str, expected: str, ours: Any, printed: bool = True, why: str = "", cause: str = ""
+) -> Check:
     """Compares the numbers in `expected` with as many of ours; they agree if ours round to the digits expected.
 
     >>> numbers("5.3", "peak", "6.99e-04", 6.98771e-4)
-    Check(where='5.3', what='peak', expected='6.99e-04', ours='6.99e-04', agrees=True, printed=True, why='')
+    Check(where='5.3', what='peak', expected='6.99e-04', ours='6.99e-04', agrees=True, printed=True, why='', cause='')
     """
     values = [float(x) for x in np.ravel(ours)]
     patterns = NUMBER.findall(expected)
@@ -45,7 +50,7 @@ def numbers(where: str, what: str, expected: str, ours: Any, printed: bool = Tru
     agrees = all(error <= 0.5 * _unit(p) * (1 + 1e-6) for error, p in zip(errors, patterns, strict=True))
     rest = iter(values)
     shown = NUMBER.sub(lambda match: _like(match[0], next(rest), more_digits=0 if agrees else 1), expected)
-    return Check(where, what, expected, shown, agrees, printed, "" if agrees else why)
+    return Check(where, what, expected, shown, agrees, printed, "" if agrees else why, "" if agrees else cause)
 
 
 def derived(where: str, what: str, expected: str, ours: Any, why: str = "") -> Check:
@@ -100,8 +105,20 @@ def format_checks(checks: Sequence[Check]) -> str:
             what, expected, ours = next(rows)
             lines.append(f"  {MARKS[check.agrees]} {what:{widths[0]}}  {expected:{widths[1]}}  {ours}")
             lines += textwrap.wrap(check.why, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    agree, differ = (sum(check.agrees is value for check in checks) for value in (True, False))
     return "\n".join([
         f"    {'the paper':{widths[0]}}  {'expected':{widths[1]}}  ours", *lines, "",
-        f"{agree} agree, {differ} differ. Values in parentheses are not printed in the paper but follow from it.",
+        "Values in parentheses are not printed in the paper but follow from it.", _summary(checks),
     ])  # fmt: skip
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    """How many agree and differ, and whether it is known why."""
+    differ = [check for check in checks if check.agrees is False]
+    explained = sum(bool(check.why) for check in differ)
+    causes = Counter(check.cause for check in differ if check.cause)
+    line = f"{sum(check.agrees is True for check in checks)} agree, {len(differ)} differ"
+    if differ:
+        line += f", {'each' if explained == len(differ) else explained} for the reason that stands below it"
+    if causes:
+        line += ": " + ", ".join(f"{count} because {cause}" for cause, count in causes.items())
+    return line + "."
