@@ -70,6 +70,16 @@ def test_a_finished_run(finished):
     assert "tiny run' --last 5" in page.replace("&#39;", "'")  # commands are quoted for the shell
 
 
+def test_every_translated_set_is_shown_and_settings_as_in_a_configuration(run):
+    finish(run)
+    for path in list(run.translations.iterdir()):
+        path.with_name(path.name.replace("tiny_test", "another")).write_bytes(path.read_bytes())
+    run.config_path.write_text(run.config_path.read_text().replace('"tiny_test",', '"tiny_test", "another",'))
+    page = page_of(run)
+    assert page.count("Translations of tiny_test") == page.count("Translations of another") == 1
+    assert "<code>[&#34;tiny_test&#34;, &#34;another&#34;]</code>" in page and "<code>true</code>" in page
+
+
 def test_the_page_stands_alone_and_is_well_formed(finished):
     _, page = finished
     assert "http" not in page and "<script" not in page

@@ -1,9 +1,11 @@
 """report.html: all that a run's directory holds, as one self-contained page."""
 
+import json
 import random
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -17,7 +19,7 @@ from vaswani.report.plots import Metrics, curves, read_metrics
 from vaswani.run_directory import RunDirectory, read_json, write_text
 
 LINES_SHOWN = 10
-"""Of the first test set: this many chosen at random, and as many of the worst."""
+"""Of each test set: this many chosen at random, and as many of the worst."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,7 @@ def write_report(run: RunDirectory) -> Path:
     config = run.load_config()
     metrics = read_metrics(run.metrics_path)
     evaluation = read_evaluation(run.evaluation_path)
-    first_test = next((name for name in (*evaluation, *config.data.tests) if _translated(run, name)), None)
-    worst, chosen = translated_lines(run, first_test) if first_test else ([], [])
+    sets = dict.fromkeys((*evaluation, *config.data.tests))  # each once, in this order
 
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -73,16 +74,23 @@ def write_report(run: RunDirectory) -> Path:
         evaluation=evaluation,
         plots=[(plot, Markup(plot.svg)) for plot in curves(metrics)],  # our own drawing; all other text is escaped
         samples=samples(metrics),
-        test_set=first_test,
-        worst=worst,
-        chosen=chosen,
-        differences=config_module.differences(Config(), config),
-        settings=config_module.flatten(config),
+        translations={name: translated_lines(run, name) for name in sets if _translated(run, name)},
+        differences={k: map(notation, pair) for k, pair in config_module.differences(Config(), config).items()},
+        settings={key: notation(value) for key, value in config_module.flatten(config).items()},
         versions=read_json(run.versions_path) or {},
         attention=read_json(run.attention / "maps.json"),
     )
     write_text(run.report_path, page)
     return run.report_path
+
+
+def notation(value: Any) -> str:
+    """A setting's value as JSON, which is also TOML for all but tables.
+
+    >>> notation(("test", "long")), notation(True)
+    ('["test", "long"]', 'true')
+    """
+    return json.dumps(value, ensure_ascii=False)
 
 
 def facts(config: Config, metrics: Metrics, evaluation: dict[str, SetEvaluation]) -> list[tuple[str, str]]:
