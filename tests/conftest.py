@@ -11,6 +11,9 @@ from jaxtyping import install_import_hook
 
 # Most of the tests' time is XLA compiling; programs here are small, and need not be fast.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+# One device, whoever asks first; the tests of several have processes of their own.
+if "host_platform_device_count" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=1"
 
 hook = install_import_hook(["vaswani.model", "vaswani.training.loss"], "beartype.beartype")
 hook.__enter__()

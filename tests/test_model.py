@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from vaswani.config import ModelConfig
-from vaswani.model import Transformer, build, count_parameters, dropout
+from vaswani.model import Transformer, build, count_parameters, dropout, random_bits
 
 TINY = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
 V = 13
@@ -139,6 +139,19 @@ def test_dropout_zeroes_its_share_and_keeps_the_mean():
     assert set(np.unique(dropped).round(5)) == {0.0, np.float32(1 / 0.9).round(5)}
     assert float((dropped == 0).mean()) == pytest.approx(0.1, abs=0.003)
     assert jnp.array_equal(dropout(jnp.ones(5), 0.9, None), jnp.ones(5))
+
+
+def test_random_bits_are_even_and_unlike_those_of_neighbouring_keys_and_places():
+    keys = jax.random.split(jax.random.key(0), 8)
+    bits = np.stack([random_bits(key, (1000, 64)) for key in keys])
+    assert np.array_equal(bits[0], random_bits(keys[0], (1000, 64)))
+    ones = np.unpackbits(bits.view(np.uint8), axis=-1).reshape(8, 1000, 2048)
+    assert np.abs(ones.mean(axis=(0, 1)) - 0.5).max() < 0.03  # each of 8000 draws: 5 standard deviations
+    counts = np.histogram(bits, bins=256, range=(0, 2**32))[0]
+    assert 150 < ((counts - 2000) ** 2 / 2000).sum() < 370  # chi-squared, 255 degrees of freedom
+    flat = (bits / 2**32 - 0.5).reshape(8, -1)
+    for a, b in [(flat[0], flat[1]), (flat[0, 1:], flat[0, :-1]), (flat[0, 64:], flat[0, :-64])]:
+        assert abs(np.corrcoef(a, b)[0, 1]) < 0.02
 
 
 def test_bfloat16_computes_what_float32_computes_roughly():

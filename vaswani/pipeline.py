@@ -19,6 +19,7 @@ from vaswani.evaluation.significance import check_counts
 from vaswani.run_directory import RunDirectory
 from vaswani.training.loop import train
 from vaswani.training.metrics import say
+from vaswani.training.sharding import use_processors
 from vaswani.training.signals import Interrupted, StopSignals
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def train_run(config: Config, run: RunDirectory, init: RunDirectory | None = Non
     """Prepares the corpus if it is not there yet, and trains."""
     corpus = prepare(config, PREPARED)
     use_compilation_cache()
+    use_processors()
     train(config, run, corpus, init)
 
 
