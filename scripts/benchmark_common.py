@@ -25,6 +25,7 @@ from vaswani.data.encoded import EncodedPairs
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
+from vaswani.memory import keep_freed_memory
 
 Product = tuple[int, int, int, int]
 """(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""
@@ -103,6 +104,7 @@ class Remote:
 
 
 def _serve(pipe: Any, make: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    keep_freed_memory()
     try:
         thing = make(*arguments)
         pipe.send((None, None))

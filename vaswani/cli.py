@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError, WorkFailed
+from vaswani.memory import keep_freed_memory
 
 CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, else last)"
 
@@ -19,6 +20,7 @@ CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, e
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and ends the process."""
     replace_closed_streams()
+    keep_freed_memory()
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
@@ -127,10 +129,12 @@ def evaluate(a: argparse.Namespace) -> None:
 def reproduce(a: argparse.Namespace) -> None:
     from vaswani.evaluation import bleu
     from vaswani.pipeline import reproduce
+    from vaswani.training.metrics import say
 
     def work() -> None:
         results = reproduce(a.config, a.run)
         print_scores(bleu.to_json(results), bleu.format_table(results), a.json)
+        say(f"report: {a.run.report_path}")
 
     stoppable(work)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,8 @@ def evaluate_files(
     name = ref.name.removesuffix(".gz").rsplit(".", 1)[0]
     references = list(file_lines(ref))
     if hyp is not None:
-        return {name: score_set(list(file_lines(hyp)), references, config, str(hyp))}
+        scored = score_set(list(file_lines(hyp)), references, config, str(hyp))
+        return {name: replace(scored, decode={})}  # this run's search did not make them
     assert src is not None
     sources = list(file_lines(src))
     check_counts(sources, references)
@@ -111,7 +113,7 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
     steps = average_run(run)
     say(f"averaged the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
     results = evaluate_run(run, config)
-    say(f"report: {write_report(run)}")
+    write_report(run)
     return results
 
 

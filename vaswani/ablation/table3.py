@@ -147,7 +147,7 @@ def _first_equal(config: Config, rows: dict[str, Row]) -> str:
 def _from_file(base: Config, path: Path) -> Config:
     """`base` with the keys of a file; what the file extends does not count."""
     config_module.load(path)  # explains what is wrong with it
-    changes = tomllib.loads(path.read_text(encoding="utf-8"))
+    changes = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     changes.pop("extends", None)
     values = config_module.to_dict(base)
     for table, keys in changes.items():

@@ -211,9 +211,8 @@ def format_table(sets: Mapping[str, SetEvaluation]) -> str:
     meaning: dict[str, str] = {}
     for name, evaluation in sets.items():
         decode = ", ".join(f"{key} {value}" for key, value in evaluation.decode.items())
-        head = f"{name}: {evaluation.lines} lines, checkpoint {evaluation.checkpoint}" + (
-            f", {decode}" if decode else ""
-        )
+        made_by = f", checkpoint {evaluation.checkpoint}, {decode}" if decode else f", {evaluation.checkpoint}"
+        head = f"{name}: {evaluation.lines} lines{made_by}"
         if evaluation.truncated:
             head += f", {evaluation.truncated} source lines truncated"
         width = max((len(s.name) for s in evaluation.scores), default=0)

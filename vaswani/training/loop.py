@@ -40,7 +40,6 @@ class RunProgress:
     """The last step that was validated: a signal may have come between an update and the validation due there."""
     skipped: int = 0
     """Updates that were not finite, and so not made."""
-    stopped_early: bool = False
 
     @classmethod
     def of(cls, meta: dict[str, Any], step: int) -> "RunProgress":
