@@ -57,12 +57,11 @@ class Ours:
     def __init__(self, job: Job):
         import jax
 
-        from vaswani.pipeline import use_compilation_cache
-        from vaswani.training.sharding import make_mesh, shard_rows, use_processors
+        from vaswani.pipeline import set_up_jax
+        from vaswani.training.sharding import make_mesh, shard_rows
         from vaswani.training.train_step import init_state, make_train_step
 
-        use_compilation_cache()
-        use_processors()
+        set_up_jax()
         config, self._mesh, self._shard = job.config, make_mesh(), shard_rows
         self._device_get = jax.device_get
         self._batches = TrainingBatches(

@@ -84,9 +84,9 @@ class Workplace:
 def compilation_cache(tmp_path_factory):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-    from vaswani.pipeline import use_compilation_cache  # after the hook: it imports the model
+    from vaswani.pipeline import set_up_jax  # after the hook: it imports the model
 
-    use_compilation_cache()
+    set_up_jax()
 
 
 @pytest.fixture(scope="session")

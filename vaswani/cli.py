@@ -101,11 +101,11 @@ def average(a: argparse.Namespace) -> None:
 def translate(a: argparse.Namespace) -> None:
     from vaswani.decoding.stream import translate_stream
     from vaswani.decoding.translator import load_translator
-    from vaswani.pipeline import use_compilation_cache
+    from vaswani.pipeline import set_up_jax
 
     if sys.stdin is None:
         raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
-    use_compilation_cache()
+    set_up_jax()
     translator, _ = load_translator(a.run, a.checkpoint, settings_of_run(a).decode)
     translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, a.n_best, a.scores)
 
@@ -195,23 +195,23 @@ def compare(a: argparse.Namespace) -> None:
 
 
 def attention(a: argparse.Namespace) -> None:
-    from vaswani.pipeline import use_compilation_cache
+    from vaswani.pipeline import set_up_jax
     from vaswani.report.attention_map import write_attention
     from vaswani.training.metrics import say
 
-    use_compilation_cache()
+    set_up_jax()
     target, paths = write_attention(a.run, a.text, a.target, a.checkpoint, settings_of_run(a).decode)
     say(f"{a.text} -> {target}")
     print(*paths, sep="\n")
 
 
 def paper(a: argparse.Namespace) -> None:
-    from vaswani.pipeline import use_compilation_cache
+    from vaswani.pipeline import set_up_jax
     from vaswani.report.checks import format_checks, require_reasons, to_json
     from vaswani.report.paper_check import check_paper
     from vaswani.training.metrics import say
 
-    use_compilation_cache()
+    set_up_jax()
     say("recomputing the paper's numbers, which takes about half a minute")
     checks = list(check_paper())
     print_scores(to_json(checks), format_checks(checks), a.json)

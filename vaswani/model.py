@@ -28,6 +28,8 @@ from vaswani.config import ModelConfig
 
 glorot_uniform = nnx.initializers.glorot_uniform()
 LAYER_NORM_EPSILON = 1e-6
+CACHE_BLOCK = 16
+"""Positions of a cache that are moved together."""
 
 
 def attention(
@@ -306,7 +308,7 @@ class Transformer(nnx.Module):
     ) -> Cache:
         """An empty cache for `beam` hypotheses a source, of at most `max_length` tokens."""
         h, d_k, d_v = self.config.h, self.config.d_k, self.config.d_v
-        shape = (memory.shape[0], beam, h, max_length)
+        shape = (memory.shape[0], beam, h, -(-max_length // CACHE_BLOCK) * CACHE_BLOCK)
 
         def empty(layer: DecoderLayer) -> LayerCache:
             cross = (x.swapaxes(-3, -2) for x in layer.cross_attention.keys_values(memory))
@@ -327,11 +329,17 @@ class Transformer(nnx.Module):
         return x, cache._replace(layers=tuple(layers))
 
 
-def reorder_cache(cache: Cache, parents: Int[Array, "B K"]) -> Cache:
-    """Hypothesis k of a sentence goes on from what was its hypothesis `parents[k]`."""
+def reorder_cache(cache: Cache, parents: Int[Array, "B K"], length: Int[Array, ""]) -> Cache:
+    """Hypothesis k of a sentence, of `length` positions so far, goes on from what was its hypothesis `parents[k]`."""
+
+    def pick_block(i: Array, x: Array) -> Array:
+        block = jax.lax.dynamic_slice_in_dim(x, i * CACHE_BLOCK, CACHE_BLOCK, axis=3)
+        block = jnp.take_along_axis(block, parents[:, :, None, None, None], axis=1)
+        return jax.lax.dynamic_update_slice_in_dim(x, block, i * CACHE_BLOCK, axis=3)
 
     def pick(x: Array) -> Array:
-        return jnp.take_along_axis(x, parents.reshape(*parents.shape, *(1,) * (x.ndim - 2)), axis=1)
+        # Only what is filled, block by block: most sentences end long before the cache does.
+        return jax.lax.fori_loop(0, -(-length // CACHE_BLOCK), pick_block, x)
 
     return cache._replace(
         layers=tuple(layer._replace(keys=pick(layer.keys), values=pick(layer.values)) for layer in cache.layers)

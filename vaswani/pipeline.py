@@ -31,8 +31,9 @@ PREPARED = Path("prepared")
 RUNS = Path("runs")
 
 
-def use_compilation_cache() -> None:
-    """Keeps compiled programs under the user's cache directory, so that a second start does not compile again."""
+def set_up_jax() -> None:
+    """Before JAX is first used: its processors, and the user's cache directory for compiled programs."""
+    use_processors()
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(root / "vaswani" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
@@ -41,8 +42,7 @@ def use_compilation_cache() -> None:
 def train_run(config: Config, run: RunDirectory, init: RunDirectory | None = None) -> None:
     """Prepares the corpus if it is not there yet, and trains."""
     corpus = prepare(config, PREPARED)
-    use_compilation_cache()
-    use_processors()
+    set_up_jax()
     train(config, run, corpus, init)
 
 
@@ -75,7 +75,7 @@ def evaluate_run(
     run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = ()
 ) -> dict[str, SetEvaluation]:
     """Translates and scores the configuration's test sets (or `sets`), each in every convention."""
-    use_compilation_cache()
+    set_up_jax()
     corpus = PreparedCorpus.open(PREPARED / config.data.name)
     translator, label = load_translator(run, checkpoint, config.decode)
     with run.lock():
@@ -98,7 +98,7 @@ def evaluate_files(
     assert src is not None
     sources = list(file_lines(src))
     check_counts(sources, references)
-    use_compilation_cache()
+    set_up_jax()
     translator, label = load_translator(run, checkpoint, config.decode)
     # Not stored in the run: the file may bear the name of one of its own test sets.
     hypotheses = [best.text for best, *_ in translator.translate(sources)]

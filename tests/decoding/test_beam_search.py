@@ -27,7 +27,11 @@ def jitted_table_search(tables, limits, **options):
         return tables[jnp.arange(len(limits))[:, None], position, history], history
 
     start = jnp.zeros((len(limits), options["beam"]), jnp.int32)
-    return beam_search(step, pick, start, limits, max_length=tables.shape[1], **options)
+
+    def reorder(cache, parents, length):
+        return pick(cache, parents)
+
+    return beam_search(step, reorder, start, limits, max_length=tables.shape[1], **options)
 
 
 def table_search(tables, limits, **options):
@@ -177,7 +181,7 @@ def test_sentences_that_are_done_do_not_change_and_are_not_waited_for():
         logits = jnp.full((*tokens.shape, V), -20.0).at[..., 4].set(0.0)
         return logits.at[..., END].set(jnp.where(ends, 20.0, -20.0)), cache
 
-    search = partial(beam_search, step, lambda cache, _: cache, None, beam=2, alpha=0.6, max_length=30)
+    search = partial(beam_search, step, lambda cache, *_: cache, None, beam=2, alpha=0.6, max_length=30)
     found = jax.device_get(jax.jit(search)(np.array([30, 30, 0])))
     jax.effects_barrier()
     assert outputs(found, 0) == [(4, END)] and outputs(found, 1) == [(4, 4, END)] and found.lengths[2, 0] == 0
@@ -229,9 +233,9 @@ def model_search(graphdef, params, source, *, cached, parents_seen):
         hidden = model.decode(flat, jnp.ones_like(flat), positions, *repeated)[:, position]
         return model.logits(hidden).reshape(*tokens.shape, -1), history
 
-    def reorder(cache, parents):
+    def reorder(cache, parents, length):
         jax.debug.callback(lambda p: parents_seen.append(np.asarray(p)), parents)
-        return reorder_cache(cache, parents) if cached else pick(cache, parents)
+        return reorder_cache(cache, parents, length) if cached else pick(cache, parents)
 
     step, cache = cached_step, model.init_cache(memory, segments, 4, T)
     if not cached:

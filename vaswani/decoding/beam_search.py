@@ -60,7 +60,7 @@ def length_penalty(length: Int[Array, "*n"] | int, alpha: float) -> Float[Array,
 
 def beam_search(
     step: Callable[[Int[Array, "B K"], Int[Array, ""], Cache], tuple[Float[Array, "B K V"], Cache]],
-    reorder: Callable[[Cache, Int[Array, "B K"]], Cache],
+    reorder: Callable[[Cache, Int[Array, "B K"], Int[Array, ""]], Cache],
     cache: Cache,
     limits: Int[Array, " B"],
     *,
@@ -77,7 +77,8 @@ def beam_search(
 
     Args:
         step: (the newest token of each hypothesis, its position, cache) -> (logits of the next token, cache).
-        reorder: (cache, parents) -> cache whose hypothesis k goes on from what was hypothesis `parents[:, k]`.
+        reorder: (cache, parents, length) -> cache whose hypothesis k goes on from what was hypothesis `parents[:, k]`;
+            all are `length` tokens long.
         cache: the state of an empty hypothesis, for B sentences of K hypotheses each.
         limits: most tokens of each sentence's output, end symbol counted; 0 for a sentence that is not to be searched.
         beam: K, hypotheses kept alive a sentence; may exceed the vocabulary.
@@ -118,7 +119,7 @@ def beam_search(
             *jax.tree.map(lambda o, n: jnp.where(state.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), old, new),
             done=state.done | (length >= limits) | (finished.scores[:, -1] >= reachable),
             # A beam of one is in order, and copying its cache would cost as much as any other's.
-            cache=cache if beam == 1 else reorder(cache, pick(parents, chosen)),
+            cache=cache if beam == 1 else reorder(cache, pick(parents, chosen), length),
         )
 
     nothing = jnp.full((batch, n_best), -jnp.inf)

@@ -49,7 +49,7 @@ class Validation:
         nll, tokens = (float(np.sum([getattr(s, name) for s in sums])) for name in ("nll", "target_tokens"))
         result: dict[str, Any] = {"perplexity": round(math.exp(min(nll / tokens, 700)), 4), "bleu": None, "samples": []}
         if self.sources:
-            self.translator.params = jax.device_put(params, jax.devices()[0])  # or every device would search it all
+            self.translator.params = params
             hypotheses = []
             for best, *_ in self.translator.translate(self.sources):
                 hypotheses.append(best.text)
