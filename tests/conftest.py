@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from jaxtyping import install_import_hook
 
 # Most of the tests' time is XLA compiling; programs here are small, and need not be fast.
@@ -80,20 +81,30 @@ class Workplace:
         return lines[0]
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """A directory that all processes of a test session share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session", autouse=True)
-def compilation_cache(tmp_path_factory):
+def compilation_cache(shared):
     """One for all tests, and none of the user's."""
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
     from vaswani.pipeline import set_up_jax  # after the hook: it imports the model
 
     set_up_jax()
 
 
 @pytest.fixture(scope="session")
-def _trained(tmp_path_factory, compilation_cache) -> Path:
-    path = tmp_path_factory.mktemp("trained")
-    (path / "tiny.toml").write_text(TINY)
-    Workplace(path).vaswani("train", "tiny.toml")
+def _trained(shared, compilation_cache) -> Path:
+    path = shared / "trained"
+    with FileLock(shared / "trained.lock"):
+        if not path.exists():
+            path.mkdir()
+            (path / "tiny.toml").write_text(TINY)
+            Workplace(path).vaswani("train", "tiny.toml")
     return path
 
 

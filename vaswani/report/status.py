@@ -45,7 +45,8 @@ def _status(path: Path) -> dict[str, Any]:
 def _fill(row: dict[str, Any], run: RunDirectory) -> None:
     row["in_use_by"] = run.holder()
     config, saved = run.load_config(), checkpoints.steps(run.checkpoints)
-    row |= {"steps": config.train.steps, "checkpoints": saved, "averaged": run.averaged.exists()}
+    row |= {"step": max(saved, default=0), "steps": config.train.steps}
+    row |= {"checkpoints": saved, "averaged": run.averaged.exists()}
     for event in read_events(run.metrics_path):
         row["step"] = max(row["step"], event["step"])
         if event["kind"] == "valid":
