@@ -55,16 +55,49 @@ def attention(
     return jnp.einsum("...hqk,...khd->...qhd", weights.astype(V.dtype), V), weights
 
 
+class Linear(nnx.Module):
+    """xW, or xW + b."""
+
+    def __init__(self, d_in: int, d_out: int, config: ModelConfig, rngs: nnx.Rngs, bias: bool = False):
+        self.dtype = config.dtype
+        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (d_in, d_out)))
+        self.bias = nnx.Param(jnp.zeros(d_out)) if bias else None
+
+    def __call__(self, x: Float[Array, "*n d_in"]) -> Float[Array, "*n d_out"]:
+        y = product(x.astype(self.dtype), self.kernel[...].astype(self.dtype))
+        return y if self.bias is None else y + self.bias[...].astype(self.dtype)
+
+
+@jax.custom_vjp
+def product(x: Float[Array, "*n d_in"], W: Float[Array, "d_in d_out"]) -> Float[Array, "*n d_out"]:
+    """xW, whose derivative with respect to W is computed as xᵀ·∂: JAX's own rule takes the transpose of ∂ᵀ·x.
+
+    The barrier has ∂ computed once for both derivatives; XLA would compute it anew, transposed and slowly, for the
+    second. On a CPU an update takes a tenth less.
+    """
+    return jnp.einsum("...i,ij->...j", x, W)
+
+
+def _product_backward(saved, d_y):
+    x, W = saved
+    d_y = jax.lax.optimization_barrier(d_y)
+    rows, d_rows = x.reshape(-1, x.shape[-1]), d_y.reshape(-1, d_y.shape[-1])
+    return jnp.einsum("...j,ij->...i", d_y, W), jnp.einsum("ni,nj->ij", rows, d_rows)
+
+
+product.defvjp(lambda x, W: (product(x, W), (x, W)), _product_backward)
+
+
 class MultiHeadAttention(nnx.Module):
     """Section 3.2.2: Concat(head_1, …, head_h) W_O with head_i = Attention(QW_Qⁱ, KW_Kⁱ, VW_Vⁱ). No biases."""
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
         d_model, h, d_k, d_v = config.d_model, config.h, config.d_k, config.d_v
         self.heads = (h, d_k, d_v)
-        self.W_Q = linear(d_model, h * d_k, config, rngs)
-        self.W_K = linear(d_model, h * d_k, config, rngs)
-        self.W_V = linear(d_model, h * d_v, config, rngs)
-        self.W_O = linear(h * d_v, d_model, config, rngs)
+        self.W_Q = Linear(d_model, h * d_k, config, rngs)
+        self.W_K = Linear(d_model, h * d_k, config, rngs)
+        self.W_V = Linear(d_model, h * d_v, config, rngs)
+        self.W_O = Linear(h * d_v, d_model, config, rngs)
 
     def __call__(
         self, x: Float[Array, "B q d"], memory: Float[Array, "B k d"], mask: Bool[Array, "B q k"]
@@ -88,8 +121,8 @@ class FeedForward(nnx.Module):
     """Section 3.3, equation 2: max(0, xW_1 + b_1)W_2 + b_2."""
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-        self.W_1 = linear(config.d_model, config.d_ff, config, rngs, bias=True)
-        self.W_2 = linear(config.d_ff, config.d_model, config, rngs, bias=True)
+        self.W_1 = Linear(config.d_model, config.d_ff, config, rngs, bias=True)
+        self.W_2 = Linear(config.d_ff, config.d_model, config, rngs, bias=True)
 
     def __call__(self, x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
         return self.W_2(nnx.relu(self.W_1(x)))
@@ -396,10 +429,6 @@ def mix(x: UInt32[Array, "*n"]) -> UInt32[Array, "*n"]:
 
 def split_key(key: Key[Array, ""] | None, n: int) -> list[Any]:
     return [None] * n if key is None else list(jax.random.split(key, n))
-
-
-def linear(d_in: int, d_out: int, config: ModelConfig, rngs: nnx.Rngs, bias: bool = False) -> nnx.Linear:
-    return nnx.Linear(d_in, d_out, use_bias=bias, dtype=config.dtype, kernel_init=glorot_uniform, rngs=rngs)
 
 
 def normal_table(rows: int, config: ModelConfig, rngs: nnx.Rngs) -> nnx.Param:
