@@ -264,9 +264,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise read_failure(path / "manifest.json", error) from None
     except (ValueError, TypeError, AttributeError, KeyError):
         raise BrokenCheckpoint(f"{path}: broken checkpoint: manifest.json is damaged") from None
-    name = manifest.get("name", path.name)  # older ones do not say
-    if name != path.name:
-        raise BrokenCheckpoint(f"{path}: broken checkpoint: it was saved as {name}")
+    if manifest["name"] != path.name:
+        raise BrokenCheckpoint(f"{path}: broken checkpoint: it was saved as {manifest['name']}")
     return manifest
 
 

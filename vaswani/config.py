@@ -359,7 +359,7 @@ def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError) -> str:
     """The first problem as one line."""
     problem = error.errors()[0]
-    key = " ".join(".".join(str(part) for part in problem["loc"]).split())  # TOML's keys may hold line ends
+    key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"unknown key {key!r}{nearest(key)}"
     return f"{key} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

@@ -98,7 +98,7 @@ class PreparedCorpus:
 
     def _check_count(self, name: str, count: int, kind: str) -> None:
         """Refuses files that have lost or gained lines since: a score of them would be of another set."""
-        prepared = self.manifest["sets"].get(name, {}).get("pairs", count)  # once not counted for test sets
+        prepared = self.manifest["sets"][name]["pairs"]
         if count != prepared:
             raise UserError(
                 f"{self.path}: its {kind} set {name} has {count} pairs, not the {prepared} that were prepared; "

@@ -59,7 +59,7 @@ def _fill(row: dict[str, Any], run: RunDirectory) -> None:
 
 def _ended(config: Config, step: int, meta: dict[str, Any]) -> str:
     """How a training that nobody works on came to its last checkpoint."""
-    progress = RunProgress.of(meta, step)
+    progress = RunProgress(**meta["progress"])
     why = why_finished(config, step, progress)
     if why and progress.validated_step == step:
         return f"finished: {why}"

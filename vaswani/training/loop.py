@@ -41,11 +41,6 @@ class RunProgress:
     skipped: int = 0
     """Updates that were not finite, and so not made."""
 
-    @classmethod
-    def of(cls, meta: dict[str, Any], step: int) -> "RunProgress":
-        """That of a checkpoint's meta; one of before `validated_step` was kept counts as validated."""
-        return cls(**{"validated_step": step, **meta["progress"]})
-
 
 def train(config: Config, run: RunDirectory, corpus: PreparedCorpus, init: RunDirectory | None = None) -> None:
     """Trains until `steps`, `max_minutes` or `patience` says enough, and leaves the last state as a checkpoint.
@@ -105,7 +100,7 @@ def _train(
         _, loaded, meta = found
         state = TrainState(**loaded)
         batches.state = meta["data"]
-        progress = RunProgress.of(meta, int(state.step))
+        progress = RunProgress(**meta["progress"])
     elif init is not None:
         state = state._replace(params=_initial_params(init, corpus, state.params))
     step = int(state.step)
