@@ -218,6 +218,9 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     assert cli.run(["evaluate", "runs/tiny", "--ref", "ref.de.gz", "--hyp", str(reference), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["sets"]["ref"]["scores"]
     assert scores[0]["value"] == pytest.approx(100)
+    (trained.path / "empty.de").touch()
+    assert cli.run(["evaluate", "runs/tiny", "--ref", "empty.de", "--hyp", str(reference)]) == 2
+    assert capsys.readouterr().err.startswith("vaswani: empty.de: is empty")
 
 
 def test_help_lists_the_commands_that_people_give(capsys):

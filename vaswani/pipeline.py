@@ -92,6 +92,8 @@ def evaluate_files(
     """Scores translations of a file (`src`), or given ones (`hyp`), against the lines of `ref`; named by its stem."""
     name = ref.name.removesuffix(".gz").rsplit(".", 1)[0]
     references = list(file_lines(ref))
+    if not references:
+        raise UserError(f"{ref}: is empty; it should hold the references, a sentence a line")
     if hyp is not None:
         scored = score_set(list(file_lines(hyp)), references, config, str(hyp))
         return {name: replace(scored, decode={})}  # this run's search did not make them
