@@ -336,7 +336,12 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     sub.add_argument("--seeds", type=positive, default=3, metavar="K", help="runs a row (default: 3)")
     sub.add_argument("--set", metavar="SET", help="the set whose BLEU counts (default: data.valid)")
-    sub.add_argument("--jobs", type=positive, metavar="N", help="runs at a time (default: 1, or with --slurm all)")
+    sub.add_argument(
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="runs at a time, each on its share of the cores (default: 1, or with --slurm all)",
+    )
     sub.add_argument(
         "--slurm", nargs="?", const="", metavar="KEY=VALUE,…",
         help="submit the runs to SLURM, with these options of sbatch, as partition=gpu,gpus_per_node=1,time=600",

@@ -4,12 +4,19 @@ import sys
 
 import pytest
 
+from vaswani.training.sharding import available_processors
 
-@pytest.mark.parametrize(
-    ("flags", "devices"), [("", min(os.cpu_count() or 1, 2)), ("--xla_force_host_platform_device_count=3", 3)]
+
+@pytest.mark.skipif(
+    available_processors() < 2 or not hasattr(os, "sched_setaffinity"), reason="needs two processors, and Linux"
 )
-def test_two_devices_share_the_processors_unless_the_user_says_how_many(flags, devices):
+@pytest.mark.parametrize(
+    ("flags", "processors", "devices"),
+    [("", 2, 2), ("", 1, 1), ("--xla_force_host_platform_device_count=3", 2, 3)],
+)
+def test_two_devices_share_the_processors_at_hand_unless_the_user_says_how_many(flags, processors, devices):
     program = (
+        f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{processors}])\n"
         "from vaswani.training.sharding import make_mesh, use_processors\n"
         "use_processors(); print(make_mesh().size); use_processors(); print(make_mesh().size)"
     )

@@ -11,14 +11,19 @@ DATA = "data"
 
 
 def use_processors() -> None:
-    """Two devices share the processors of a machine without accelerator; call it before JAX has counted its devices.
+    """Two devices share this process's processors, where it has two and JAX has not counted its devices yet.
 
     While one goes through an operation that has no parallel parts, or waits, the other computes: on two cores an
     update takes three quarters of the time.
     """
-    if (os.cpu_count() or 1) > 1 and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    if available_processors() > 1 and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with suppress(RuntimeError):  # too late: the devices are counted
             jax.config.update("jax_num_cpu_devices", 2)
+
+
+def available_processors() -> int:
+    """Those that this process may run on: taskset, SLURM or a sweep may have given it a share."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_mesh() -> Mesh:
