@@ -362,6 +362,18 @@ class Transformer(nnx.Module):
         return x, cache._replace(layers=tuple(layers))
 
 
+def grow_cache(cache: Cache, max_length: int) -> Cache:
+    """The same cache, with room for at least `max_length` tokens."""
+
+    def grow(x: Array) -> Array:
+        more = -(-max_length // CACHE_BLOCK) * CACHE_BLOCK - x.shape[3]
+        return jnp.pad(x, [(0, 0)] * 3 + [(0, more), (0, 0)])
+
+    return cache._replace(
+        layers=tuple(layer._replace(keys=grow(layer.keys), values=grow(layer.values)) for layer in cache.layers)
+    )
+
+
 def reorder_cache(cache: Cache, parents: Int[Array, "B K"], length: Int[Array, ""]) -> Cache:
     """Hypothesis k of a sentence, of `length` positions so far, goes on from what was its hypothesis `parents[k]`."""
 

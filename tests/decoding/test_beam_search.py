@@ -10,11 +10,12 @@ import pytest
 from flax import nnx
 from jax import lax
 
+from vaswani import model as transformer
 from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import NEVER_GENERATED, beam_search, best_extensions, length_penalty, pick
 from vaswani.errors import UserError
-from vaswani.model import reorder_cache
+from vaswani.model import grow_cache, reorder_cache
 
 WORDS = (4, 5, 6)  # with END, four tokens that can be generated
 V = 7
@@ -214,7 +215,7 @@ CONFIG, VOCABULARY, T = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=6,
 SOURCE = jnp.array([[5, 7, 9, 4, END], [6, 6, END, PAD, PAD], [14, 4, 11, END, PAD], [8, END, PAD, PAD, PAD]])
 
 
-def model_search(graphdef, params, source, *, cached, parents_seen):
+def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=None, room=0):
     """The real model's 4 best outputs; each step's parents are appended to `parents_seen`."""
     model = nnx.merge(graphdef, params)
     segments = (source != PAD).astype(jnp.int32)
@@ -234,20 +235,21 @@ def model_search(graphdef, params, source, *, cached, parents_seen):
         return model.logits(hidden).reshape(*tokens.shape, -1), history
 
     def reorder(cache, parents, length):
-        jax.debug.callback(lambda p: parents_seen.append(np.asarray(p)), parents)
+        if parents_seen is not None:
+            jax.debug.callback(lambda p: parents_seen.append(np.asarray(p)), parents)
         return reorder_cache(cache, parents, length) if cached else pick(cache, parents)
 
-    step, cache = cached_step, model.init_cache(memory, segments, 4, T)
+    step, cache = cached_step, model.init_cache(memory, segments, 4, room or T)
     if not cached:
         step, cache = uncached_step, jnp.zeros((len(source), 4, T), jnp.int32)
-    limits = jnp.full(len(source), T)
-    return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T)
+    options = {"room": room, "grow": partial(grow_cache, max_length=T)} if room else {}
+    return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T, **options)
 
 
 def test_real_model(random_model):
     parents_seen, graphdef = [], random_model(CONFIG, VOCABULARY)[0]
-    search = jax.jit(partial(model_search, graphdef, cached=True, parents_seen=parents_seen))
-    uncached_search = jax.jit(partial(model_search, graphdef, cached=False, parents_seen=[]))
+    search = jax.jit(partial(model_search, graphdef, limits=jnp.full(4, T), parents_seen=parents_seen))
+    uncached_search = jax.jit(partial(model_search, graphdef, limits=jnp.full(4, T), cached=False))
     for seed in range(2):
         params = random_model(CONFIG, VOCABULARY, seed)[1]
 
@@ -266,3 +268,25 @@ def test_real_model(random_model):
             again = search(params, SOURCE[np.array(rows)])
             np.testing.assert_array_equal(again.tokens, found.tokens[np.array(rows)])
             np.testing.assert_allclose(again.scores, found.scores[np.array(rows)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("room", [4, 8])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        [T] * 5,  # all go on where the small cache is full: both halves, which share a row, are searched on
+        [3, 6, 2, T, 1],  # more than half are done before that
+        [2, 1, 3, 3, 2],  # nothing is left for the second part
+    ],
+)
+def test_a_search_in_two_parts_is_the_same_search(random_model, monkeypatch, limits, room):
+    monkeypatch.setattr(transformer, "CACHE_BLOCK", 4)
+    graphdef, params = random_model(CONFIG, VOCABULARY)
+    source = jnp.concatenate([SOURCE, SOURCE[1:2] + jnp.array([1, 2, 0, 0, 0])])
+    in_parts, whole = (
+        jax.jit(partial(model_search, graphdef, room=room))(params, source, jnp.array(limits)) for room in (room, 0)
+    )
+    assert len({str(outputs(whole, sentence)) for sentence in range(5)}) == 5
+    np.testing.assert_array_equal(in_parts.tokens, whole.tokens)
+    np.testing.assert_array_equal(in_parts.lengths, whole.lengths)
+    np.testing.assert_allclose(in_parts.scores, whole.scores, rtol=1e-5)

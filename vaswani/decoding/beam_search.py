@@ -33,11 +33,11 @@ class Hypotheses(NamedTuple):
     """log P(Y|X), natural logarithm."""
 
 
-class SearchState(NamedTuple):
-    """What one step of the search hands to the next."""
+class Rows(NamedTuple):
+    """What the search knows of each of B sentences."""
 
-    position: Int[Array, ""]
-    """Tokens generated so far, the same for all sentences."""
+    limits: Int[Array, " B"]
+    """Most tokens of the output."""
     alive_tokens: Int[Array, "B K T+1"]
     """Hypotheses that go on, BEGIN first."""
     alive_log_probs: Float[Array, "B K"]
@@ -46,6 +46,14 @@ class SearchState(NamedTuple):
     """The best that ended, with BEGIN still in front of their tokens."""
     done: Bool[Array, " B"]
     """Sentences whose search is over; nothing of theirs changes any more."""
+
+
+class SearchState(NamedTuple):
+    """What one step of the search hands to the next."""
+
+    position: Int[Array, ""]
+    """Tokens generated so far, the same for all sentences."""
+    rows: Rows
     cache: Any
 
 
@@ -68,6 +76,8 @@ def beam_search(
     alpha: float,
     n_best: int = 1,
     max_length: int,
+    room: int = 0,
+    grow: Callable[[Cache], Cache] | None = None,
 ) -> Hypotheses:
     """Finds, for each sentence, the outputs Y with the highest log P(Y|X) / lp(Y).
 
@@ -85,6 +95,10 @@ def beam_search(
         alpha: exponent of the length penalty, ≥ 0.
         n_best: outputs returned a sentence, at most `beam`.
         max_length: T, static, at least the largest of `limits`.
+        room, grow: with them the search has two parts. In the first, `cache` has room for `room` positions, and it ends
+            there or as soon as no more than half of the sentences go on. For the second, the others have left, and
+            `grow` makes room for `max_length`. Most outputs are much shorter than they might be, so that each step has
+            less to read and to compute; but there are two loops to compile.
 
     Raises:
         UserError: n_best exceeds beam.
@@ -97,49 +111,64 @@ def beam_search(
     n_candidates = 2 * beam if beam > 1 else 1
 
     def advance(state: SearchState) -> SearchState:
-        newest = lax.dynamic_index_in_dim(state.alive_tokens, state.position, axis=2, keepdims=False)
-        logits, cache = step(newest, state.position, state.cache)
-        length = state.position + 1
-        log_probs, parents, tokens = best_extensions(logits, state.alive_log_probs, n_candidates)  # [B, C]
-        candidates = pick(state.alive_tokens, parents).at[:, :, length].set(tokens)  # [B, C, T+1]
+        position, rows, cache = state
+        newest = lax.dynamic_index_in_dim(rows.alive_tokens, position, axis=2, keepdims=False)
+        logits, cache = step(newest, position, cache)
+        length = position + 1
+        log_probs, parents, tokens = best_extensions(logits, rows.alive_log_probs, n_candidates)  # [B, C]
+        candidates = pick(rows.alive_tokens, parents).at[:, :, length].set(tokens)  # [B, C, T+1]
         ended = tokens == END
 
         alive_log_probs, chosen = lax.top_k(jnp.where(ended, -jnp.inf, log_probs), beam)
         scores = jnp.where(ended, log_probs, -jnp.inf) / length_penalty(length, alpha)
         newly_finished = Hypotheses(candidates, jnp.full_like(tokens, length), scores, log_probs)
-        both = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), state.finished, newly_finished)
+        both = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), rows.finished, newly_finished)
         finished = jax.tree.map(lambda x: pick(x, lax.top_k(both.scores, n_best)[1]), both)
 
         # Log-probabilities only fall, and are divided by most at the longest length.
-        reachable = alive_log_probs[:, 0] / length_penalty(limits, alpha)
-        new = (pick(candidates, chosen), alive_log_probs, finished)
-        old = (state.alive_tokens, state.alive_log_probs, state.finished)
-        return SearchState(
-            length,
-            *jax.tree.map(lambda o, n: jnp.where(state.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), old, new),
-            done=state.done | (length >= limits) | (finished.scores[:, -1] >= reachable),
-            # A beam of one is in order, and copying its cache would cost as much as any other's.
-            cache=cache if beam == 1 else reorder(cache, pick(parents, chosen), length),
-        )
+        reachable = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
+        done = rows.done | (length >= rows.limits) | (finished.scores[:, -1] >= reachable)
+        new = Rows(rows.limits, pick(candidates, chosen), alive_log_probs, finished, done)
+        new = jax.tree.map(lambda o, n: jnp.where(rows.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), rows, new)
+        # A beam of one is in order, and copying its cache would cost as much as any other's.
+        return SearchState(length, new, cache if beam == 1 else reorder(cache, pick(parents, chosen), length))
+
+    def run(state: SearchState, until: int, few: int = 0) -> SearchState:
+        """Up to that position, or until so few sentences go on."""
+        return lax.while_loop(lambda s: (jnp.sum(~s.rows.done) > few) & (s.position < until), advance, state)
+
+    def finish(state: SearchState, grow: Callable[[Cache], Cache]) -> Rows:
+        """The rest of the search, for half of the rows at a time; those that go on are put together first."""
+        half = -(-batch // 2)
+        order = jnp.argsort(state.rows.done)
+
+        def finish_half(i: Array, all_rows: Rows) -> Rows:
+            chosen = lax.dynamic_slice_in_dim(order, i * half, half)
+            rows, cache = jax.tree.map(lambda x: x[chosen], (all_rows, state.cache))
+            rows = run(SearchState(state.position, rows, grow(cache)), max_length).rows
+            return jax.tree.map(lambda x, of_half: x.at[chosen].set(of_half), all_rows, rows)
+
+        halves_that_go_on = -(-jnp.sum(~state.rows.done) // half)
+        return lax.fori_loop(0, halves_that_go_on, finish_half, state.rows)
 
     nothing = jnp.full((batch, n_best), -jnp.inf)
     no_tokens = jnp.full((batch, n_best, max_length + 1), PAD)
-    start = SearchState(
-        position=jnp.int32(0),
+    start = Rows(
+        limits=limits,
         alive_tokens=jnp.full((batch, beam, max_length + 1), PAD).at[:, :, 0].set(BEGIN),
         # One empty hypothesis: K equal ones would fill the beam with copies.
         alive_log_probs=jnp.full((batch, beam), -jnp.inf).at[:, 0].set(0.0),
         finished=Hypotheses(no_tokens, jnp.zeros_like(nothing, jnp.int32), nothing, nothing),
         done=limits <= 0,
-        cache=cache,
     )
-    end = lax.while_loop(lambda s: ~s.done.all() & (s.position < max_length), advance, start)
+    state = SearchState(jnp.int32(0), start, cache)
+    end = run(state, max_length).rows if grow is None else finish(run(state, room, few=batch // 2), grow)
 
     # Places that no finished hypothesis took go to those that were alive at the limit.
     alive = Hypotheses(
         end.alive_tokens,
-        jnp.broadcast_to(limits[:, None], end.alive_log_probs.shape),
-        end.alive_log_probs / length_penalty(limits, alpha)[:, None],
+        jnp.broadcast_to(end.limits[:, None], end.alive_log_probs.shape),
+        end.alive_log_probs / length_penalty(end.limits, alpha)[:, None],
         end.alive_log_probs,
     )
     place, n_finished = jnp.arange(n_best), (end.finished.scores > -jnp.inf).sum(axis=1, keepdims=True)

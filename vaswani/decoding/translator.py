@@ -18,7 +18,7 @@ from vaswani.config import DecodeConfig
 from vaswani.data.tokenizer import END, PAD, Tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
 from vaswani.errors import UserError
-from vaswani.model import build, reorder_cache
+from vaswani.model import build, grow_cache, reorder_cache
 from vaswani.run_directory import RunDirectory
 
 WINDOW = 4096  # lines read, sorted by length and answered together
@@ -187,8 +187,12 @@ def _search(
             hidden, cache = model.decode_step(tokens, position, cache)
             return model.logits(hidden), cache
 
-        cache = model.init_cache(memory, segments, decode.beam, max_length)
         options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
+        room = max_length
+        if source.shape[0] > FEW_ROWS:  # otherwise the second loop costs more to compile than it ever saves
+            room = min(2 * source.shape[1], max_length)
+            options |= {"room": room, "grow": partial(grow_cache, max_length=max_length)}
+        cache = model.init_cache(memory, segments, decode.beam, room)
         return beam_search(step, reorder_cache, cache, limits, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.
