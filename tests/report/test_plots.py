@@ -30,6 +30,12 @@ def test_plots_appear_as_there_is_something_to_draw():
     ]
 
 
+def test_bleu_is_drawn_over_minutes_where_the_time_is_known():
+    valid = [{"step": step, "bleu": bleu, "elapsed_s": 90.0 * step} for step, bleu in ((2, 12.5), (4, 20.0))]
+    over_time = {plot.title: plot for plot in curves(Metrics([], valid))}["Validation BLEU over time"]
+    assert ">minutes</text>" in over_time.svg and ">6</text>" in over_time.svg  # 360 s
+
+
 def test_values_that_are_not_finite_leave_a_gap():
     broken = [train(1), train(2, loss=math.nan, nll=math.inf), train(3, nll=900.0)]
     loss, perplexity, *_ = curves(Metrics(broken))

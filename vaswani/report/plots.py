@@ -69,7 +69,7 @@ class Curve:
     """One line of a plot."""
 
     label: str
-    points: list[tuple[int, float]]
+    points: list[tuple[float, float]]
     colour: str
     marked: bool = False
     """Whether each point is drawn; for curves of few points."""
@@ -108,6 +108,12 @@ def curves(metrics: Metrics) -> list[Plot]:
             [Curve("BLEU", _series(valid, "bleu"), FIRST, marked=True)],
         ),
         _plot(
+            "Validation BLEU over time",
+            "The same against minutes of training, validation counted and compilation not: what more time would bring.",
+            [Curve("BLEU", _over_minutes(valid, "bleu"), FIRST, marked=True)],
+            x="minutes",
+        ),
+        _plot(
             "Learning rate",
             "Linear to the peak at the end of warm-up, then falling with the square root of the step (equation 3).",
             [Curve("learning rate", _series(train, "lr"), FIRST)],
@@ -125,14 +131,24 @@ def curves(metrics: Metrics) -> list[Plot]:
     return [plot for plot in plots if plot is not None]
 
 
-def _series(records: Sequence[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    """(step, value) wherever the value is there and finite."""
-    values = ((record["step"], record.get(key)) for record in records)
-    return [(step, float(value)) for step, value in values if value is not None and math.isfinite(value)]
+def _series(records: Sequence[dict[str, Any]], key: str, x: str = "step") -> list[tuple[float, float]]:
+    """(x, value) wherever both are there and the value is finite."""
+    values = ((record.get(x), record.get(key)) for record in records)
+    return [(x, float(y)) for x, y in values if x is not None and y is not None and math.isfinite(y)]
+
+
+def _over_minutes(records: Sequence[dict[str, Any]], key: str) -> list[tuple[float, float]]:
+    return [(seconds / 60, value) for seconds, value in _series(records, key, "elapsed_s")]
 
 
 def _plot(
-    title: str, caption: str, lines: Sequence[Curve], *, log: bool = False, from_zero: bool = False
+    title: str,
+    caption: str,
+    lines: Sequence[Curve],
+    *,
+    x: str = "update",
+    log: bool = False,
+    from_zero: bool = False,
 ) -> Plot | None:
     lines = [line for line in lines if line.points]
     if not lines:
@@ -141,9 +157,10 @@ def _plot(
         figure = Figure(figsize=(5.6, 3.1), layout="constrained")
         axes = figure.add_subplot()
         for line in lines:
-            steps, values = zip(*line.points, strict=True)
-            marker = "o" if (line.marked and len(steps) <= 40) or len(steps) == 1 else None
-            axes.plot(steps, values, color=line.colour, label=line.label, marker=marker, markersize=3.5)
+            xs, values = zip(*line.points, strict=True)
+            marker = "o" if (line.marked and len(xs) <= 40) or len(xs) == 1 else None
+            axes.plot(xs, values, color=line.colour, label=line.label, marker=marker, markersize=3.5)
+        axes.set_xlabel(x)
         _finish(axes, log=log, from_zero=from_zero)
         if len(lines) > 1:
             axes.legend(loc="best")
@@ -151,7 +168,6 @@ def _plot(
 
 
 def _finish(axes: Axes, *, log: bool, from_zero: bool) -> None:
-    axes.set_xlabel("update")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
