@@ -57,9 +57,9 @@ def test_overriding_by_text():
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("[modle]\nN = 2", "unknown key 'modle'; did you mean 'model'?"),
-        ("[train]\nd_model = 2", "unknown key 'train.d_model'; did you mean 'model.d_model'?"),
-        ("[data.toy]\ndificulty = 2", "did you mean 'data.toy.difficulty'?"),
+        ("[modle]\nN = 2", "unknown key 'modle' (did you mean model?)"),
+        ("[train]\nd_model = 2", "unknown key 'train.d_model' (did you mean model.d_model?)"),
+        ("[data.toy]\ndificulty = 2", "did you mean data.toy.difficulty?"),
         ('[model]\npositions = "rotary"', "'sinusoidal' or 'learned'"),
         ("[train]\nlr_scale = 0", "train.lr_scale = 0"),
         ('[model]\nN = "two"', "model.N = 'two'"),

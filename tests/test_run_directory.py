@@ -76,7 +76,7 @@ def test_a_run_keeps_its_configuration_and_versions(tmp_path):
 def test_a_missing_run_names_the_nearest(tmp_path):
     RunDirectory(tmp_path / "multi30k").create(Config())
     (tmp_path / "mutli30k_notes").mkdir()  # not a run
-    with pytest.raises(UserError, match=r"no run directory at .*mutli30k; .*did you mean .*/multi30k\?"):
+    with pytest.raises(UserError, match=r"no run directory at .*mutli30k \(did you mean .*/multi30k\?\); "):
         RunDirectory.open(tmp_path / "mutli30k")
 
 

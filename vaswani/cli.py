@@ -1,20 +1,26 @@
 """The command line: parses, calls, prints. Exit codes: 0 done, 1 the work failed, 2 the input is wrong."""
 
 import argparse
-import difflib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from vaswani import config as config_module
-from vaswani.config import Config
+from vaswani.arguments import (
+    RUNS,
+    Parser,
+    positive,
+    resolve,
+    settings_of_run,
+    takes_config,
+    takes_json,
+    takes_run,
+)  # fmt: skip
 from vaswani.errors import UserError, WorkFailed
 from vaswani.memory import keep_freed_memory
-
-CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, else last)"
+from vaswani.run_directory import RunDirectory
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -85,7 +91,6 @@ def prepare(a: argparse.Namespace) -> None:
 
 def train(a: argparse.Namespace) -> None:
     from vaswani.pipeline import train_run
-    from vaswani.run_directory import RunDirectory
 
     stoppable(lambda: train_run(a.config, a.run, RunDirectory.open(a.init) if a.init else None))
 
@@ -188,7 +193,6 @@ def ablate_run(a: argparse.Namespace) -> None:
 
 def compare(a: argparse.Namespace) -> None:
     from vaswani.ablation.compare import compare, format_comparison
-    from vaswani.run_directory import RunDirectory
 
     values = compare([RunDirectory.open(run) for run in a.compared], a.set)
     print_scores(values, format_comparison(values), a.json)
@@ -235,56 +239,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     for argument in argv:
         if any("\ud800" <= character <= "\udfff" for character in argument):  # how Python passes on other bytes
             raise UserError(f"the argument {argument!r} is not UTF-8")
-    a = build_parser().parse_args(argv)
-    if "config" in a:
-        path = Path(a.config)
-        if not path.exists():
-            there = {other.stem: other for other in (*Path("configs").glob("*.toml"), *path.parent.glob("*.toml"))}
-            near = [there[name] for name in alike(path.name.removesuffix(".toml"), there)]
-            raise UserError(f"{path}: no such configuration file{did_you_mean(near)}")
-        settings = {key: value for key in config_module.descriptions() if (value := getattr(a, key, None)) is not None}
-        a.config = config_module.override(config_module.load(path), settings)
-        if "run" in a:
-            from vaswani.pipeline import RUNS
-            from vaswani.run_directory import RunDirectory
-
-            a.run = RunDirectory(a.run or RUNS / (path.name.removesuffix(".toml") + a.suffix))
-    elif "run" in a:
-        from vaswani.run_directory import RunDirectory
-
-        a.run = RunDirectory.open(a.run)
-    return a
-
-
-class Parser(argparse.ArgumentParser):
-    """Refuses in one line, and names what was probably meant."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # said here, by the parser of the command, which knows its own options
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.option_like(unknown[0])}")
-        return parsed, unknown
-
-    def option_like(self, argument: str) -> str:
-        """The right name in another table, or what is spelt alike."""
-        known, wanted = list(self._option_string_actions), argument.partition("=")[0].replace("_", "-")
-        name = wanted.lstrip("-").rpartition(".")[2]
-        return did_you_mean([o for o in known if o.rpartition(".")[2] == name] or alike(wanted, known))
-
-    def _check_value(self, action: argparse.Action, value: str) -> None:
-        if action.choices is not None and value not in action.choices:
-            self.error(f"no command {value!r}{did_you_mean(alike(value, action.choices))}")
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see `{self.prog} --help`")
-
-
-def alike(wanted: str, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
-
-
-def did_you_mean(guesses: Sequence[object]) -> str:
-    return f" (did you mean {guesses[0]}?)" if guesses else ""
+    return resolve(build_parser().parse_args(argv))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -370,61 +325,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--figures", type=Path, metavar="DIR", help="draw its arguments into this directory, as PNG")
     takes_json(sub)
     sub = command(status, "what each run is at")
-    sub.add_argument("runs", nargs="?", type=Path, default=Path("runs"), help="the directory that holds the runs")
+    sub.add_argument("runs", nargs="?", type=Path, default=RUNS, help="the directory that holds the runs")
     takes_json(sub)
     return parser
-
-
-def takes_config(parser: argparse.ArgumentParser, run: bool = False, suffix: str = "") -> None:
-    parser.add_argument("config", metavar="CONFIG", help="a TOML file, as configs/toy.toml")
-    if run:
-        parser.add_argument(
-            "--run", metavar="RUN", default=argparse.SUPPRESS, help=f"run directory (default: runs/NAME{suffix})"
-        )
-        parser.set_defaults(run=None, suffix=suffix)
-    takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG")
-
-
-def takes_run(parser: argparse.ArgumentParser, decode: bool = False) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, as runs/toy")
-    if decode:
-        parser.add_argument("--checkpoint", default="auto", metavar="WHICH", help=CHECKPOINT_HELP)
-        takes_settings(parser, ("decode",), "RUN/config.toml")
-
-
-def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], otherwise: str) -> None:
-    """One option a setting, made from the schema."""
-    parser.usage = "%(prog)s " + ("CONFIG" if "data" in tables else "RUN") + " [OPTIONS] [--TABLE.KEY VALUE ...]"
-    defaults = config_module.flatten(Config())
-    for table in tables:
-        group = parser.add_argument_group(
-            f"settings: {table}",
-            f"In brackets: the default, used where {otherwise} does not set the key. Lists are given with commas: a,b.",
-        )
-        for key, description in config_module.descriptions().items():
-            if key.startswith(f"{table}."):
-                shown = json.dumps(defaults[key]).replace("%", "%%")
-                group.add_argument(
-                    f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", default=argparse.SUPPRESS,
-                    help=f"{description} [{shown}]".replace("%", "%%"),
-                )  # fmt: skip
-
-
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
-
-
-def takes_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def settings_of_run(a: argparse.Namespace) -> Config:
-    """The run's configuration with the command line's `--decode.…`."""
-    settings = {key: value for key in config_module.descriptions() if (value := getattr(a, key, None)) is not None}
-    return config_module.override(a.run.load_config(), settings)
 
 
 def print_scores(values: Any, table: str, as_json: bool) -> None:

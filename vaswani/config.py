@@ -5,7 +5,6 @@ A configuration is a TOML file that says only what differs from these defaults, 
 """
 
 import dataclasses
-import difflib
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from vaswani.errors import UserError
+from vaswani.errors import UserError, alike, did_you_mean
 
 _SCHEMA = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 MOST_EXTENDED = 20  # files that extend one another; more are a mistake
@@ -369,8 +368,7 @@ def nearest(key: str) -> str:
     """A hint that names the setting most like `key`, or nothing."""
     known = [*flatten(Config()), "data", "model", "train", "decode"]
     match = [k for k in known if k.rsplit(".")[-1] == key.rsplit(".")[-1]][:1]  # the right name in the wrong table
-    match = match or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; did you mean {match[0]!r}?" if match else ""
+    return did_you_mean(match or alike(key, known))
 
 
 def _check_together(config: Config, where: str) -> None:

@@ -1,5 +1,8 @@
 """The two ways a command can fail; `cli.py` turns each into one line and an exit code."""
 
+import difflib
+from collections.abc import Iterable, Sequence
+
 
 class _OneLine(Exception):
     def __init__(self, message: str) -> None:
@@ -12,3 +15,13 @@ class UserError(_OneLine):
 
 class WorkFailed(_OneLine):
     """The input was right but the work could not be done (exit code 1), for instance a loss that stays infinite."""
+
+
+def alike(wanted: str, known: Iterable[str]) -> list[str]:
+    """The name spelt most like `wanted`, if one is."""
+    return difflib.get_close_matches(wanted, known, n=1, cutoff=0.6)
+
+
+def did_you_mean(guesses: Sequence[object]) -> str:
+    """The end of a message that refuses a name."""
+    return f" (did you mean {guesses[0]}?)" if guesses else ""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vaswani.ablation.sweep import Sweep
 
 PREPARED = Path("prepared")
-RUNS = Path("runs")
 
 
 def set_up_jax() -> None:

@@ -1,6 +1,5 @@
 """The names inside a run directory, its lock, and writing files so that a half-written one never counts."""
 
-import difflib
 import errno
 import importlib.metadata
 import json
@@ -17,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from vaswani import config as config_module
 from vaswani.config import Config
-from vaswani.errors import UserError, WorkFailed
+from vaswani.errors import UserError, WorkFailed, alike, did_you_mean
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "sentencepiece", "sacrebleu")
 
@@ -185,9 +184,8 @@ class RunDirectory:
         if run.exists():
             return run
         beside = [p.parent.name for p in run.path.parent.glob("*/config.toml")]
-        nearest = difflib.get_close_matches(run.path.name, beside, n=1)
-        hint = f"; did you mean {run.path.parent / nearest[0]}?" if nearest else ""
-        raise UserError(f"no run directory at {run.path}; runs are made by `vaswani train CONFIG`{hint}")
+        hint = did_you_mean([run.path.parent / name for name in alike(run.path.name, beside)])
+        raise UserError(f"no run directory at {run.path}{hint}; runs are made by `vaswani train CONFIG`")
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
