@@ -25,7 +25,6 @@ from vaswani.data.encoded import EncodedPairs
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
-from vaswani.memory import keep_freed_memory
 
 Product = tuple[int, int, int, int]
 """(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""
@@ -70,8 +69,9 @@ class Remote:
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
         self.started = time.perf_counter()
         all_processors = os.sched_getaffinity(0)
-        # Inherited by the child before any library in it counts the processors.
+        # Inherited by the child before any library in it counts the processors, or numpy starts threads of its own.
         os.sched_setaffinity(0, sorted(all_processors)[:threads])
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         self._process.start()
         os.sched_setaffinity(0, all_processors)
         theirs.close()
@@ -104,7 +104,6 @@ class Remote:
 
 
 def _serve(pipe: Any, make: Callable[..., Any], arguments: Sequence[Any]) -> None:
-    keep_freed_memory()
     try:
         thing = make(*arguments)
         pipe.send((None, None))

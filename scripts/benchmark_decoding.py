@@ -29,6 +29,8 @@ from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.memory import keep_freed_memory
+from vaswani.pipeline import set_up_jax
 from vaswani.report.png import COLOURS, caption, drawing
 from vaswani.run_directory import RunDirectory, write_json
 
@@ -88,6 +90,8 @@ class Ours(Contestant):
     """The translator of `vaswani translate`."""
 
     def __init__(self, run: RunDirectory, checkpoint: str, decode: DecodeConfig):
+        keep_freed_memory()  # as the command line does
+        set_up_jax()
         self._make: Callable[[DecodeConfig], Any] = lambda decode: load_translator(run, checkpoint, decode)[0]
         self._decode, self._batch_tokens, self._translators = decode, decode.batch_tokens, {}
 

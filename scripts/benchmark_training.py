@@ -57,10 +57,12 @@ class Ours:
     def __init__(self, job: Job):
         import jax
 
+        from vaswani.memory import keep_freed_memory
         from vaswani.pipeline import set_up_jax
         from vaswani.training.sharding import make_mesh, shard_rows
         from vaswani.training.train_step import init_state, make_train_step
 
+        keep_freed_memory()  # as the command line does
         set_up_jax()
         config, self._mesh, self._shard = job.config, make_mesh(), shard_rows
         self._device_get = jax.device_get

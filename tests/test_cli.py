@@ -218,6 +218,10 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     assert cli.run(["evaluate", "runs/tiny", "--ref", "ref.de.gz", "--hyp", str(reference), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["sets"]["ref"]["scores"]
     assert scores[0]["value"] == pytest.approx(100)
+    (trained.path / "short.de").write_text("eins\nzwei\n")
+    for option in ("--hyp", "--src"):
+        assert cli.run(["evaluate", "runs/tiny", "--ref", "short.de", option, str(reference)]) == 2
+        assert f"{reference} has 12 lines, short.de 2; line i" in capsys.readouterr().err
     (trained.path / "empty.de").touch()
     assert cli.run(["evaluate", "runs/tiny", "--ref", "empty.de", "--hyp", str(reference)]) == 2
     assert capsys.readouterr().err.startswith("vaswani: empty.de: is empty")

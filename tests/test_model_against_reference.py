@@ -110,9 +110,10 @@ def test_loss_and_gradients():
     assert checked >= 60
 
 
-def test_greedy_search():
+@pytest.mark.parametrize("config", [SINUSOIDS, LEARNED_POSITIONS], ids=["sinusoids", "learned"])
+def test_greedy_search(config):
     """All sources in one batch, cached, in a compiled loop, against the whole decoder anew for each token."""
-    graphdef, params = make(SINUSOIDS)
+    graphdef, params = make(config)
     limits = np.array([6, 3, 0, 8, 1, 5, 8])  # the third row is empty
 
     @jax.jit

@@ -66,10 +66,8 @@ def _settings(a: argparse.Namespace) -> dict[str, str]:
 def takes_config(parser: argparse.ArgumentParser, run: bool = False, suffix: str = "") -> None:
     parser.add_argument("config", metavar="CONFIG", help="a TOML file, as configs/toy.toml")
     if run:
-        parser.add_argument(
-            "--run", metavar="RUN", default=argparse.SUPPRESS, help=f"run directory (default: runs/NAME{suffix})"
-        )
-        parser.set_defaults(run=None, suffix=suffix)
+        parser.add_argument("--run", metavar="RUN", help=f"run directory (default: runs/NAME{suffix})")
+        parser.set_defaults(suffix=suffix)
     takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG")
 
 

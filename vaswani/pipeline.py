@@ -16,7 +16,6 @@ from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.sets import evaluate_set, score_set
-from vaswani.evaluation.significance import check_counts
 from vaswani.run_directory import RunDirectory
 from vaswani.training.loop import train
 from vaswani.training.metrics import say
@@ -93,16 +92,19 @@ def evaluate_files(
     references = list(file_lines(ref))
     if not references:
         raise UserError(f"{ref}: is empty; it should hold the references, a sentence a line")
+    other = hyp or src
+    assert other is not None
+    lines = list(file_lines(other))
+    if len(lines) != len(references):
+        raise UserError(
+            f"{other} has {len(lines):,} lines, {ref} {len(references):,}; line i of one must match line i of the other"
+        )
     if hyp is not None:
-        scored = score_set(list(file_lines(hyp)), references, config, str(hyp))
-        return {name: replace(scored, decode={})}  # this run's search did not make them
-    assert src is not None
-    sources = list(file_lines(src))
-    check_counts(sources, references)
+        return {name: replace(score_set(lines, references, config, str(hyp)), decode={})}  # not by this run's search
     set_up_jax()
     translator, label = load_translator(run, checkpoint, config.decode)
     # Not stored in the run: the file may bear the name of one of its own test sets.
-    hypotheses = [best.text for best, *_ in translator.translate(sources)]
+    hypotheses = [best.text for best, *_ in translator.translate(lines)]
     return {name: score_set(hypotheses, references, config, label)}
 
 

@@ -108,6 +108,17 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
+def read_own_lines(path: Path) -> list[str]:
+    """The lines of a file that this program wrote: UTF-8, ended by "\\n" and nothing else."""
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            return [line.removesuffix("\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not as it was written, it is not UTF-8 ({error.reason})") from None
+    except OSError as error:
+        raise read_failure(path, error) from None
+
+
 def read_failure(path: Path, error: OSError) -> UserError:
     """The one line that says why `path` could not be read."""
     return UserError(f"{path}: cannot be read: {error.strerror or error}")

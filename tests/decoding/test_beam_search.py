@@ -242,7 +242,7 @@ def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=
     step, cache = cached_step, model.init_cache(memory, segments, 4, room or T)
     if not cached:
         step, cache = uncached_step, jnp.zeros((len(source), 4, T), jnp.int32)
-    options = {"room": room, "grow": partial(grow_cache, max_length=T)} if room else {}
+    options = {"growth": (room, partial(grow_cache, max_length=T))} if room else {}
     return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T, **options)
 
 

@@ -86,6 +86,20 @@ def test_a_translation_does_not_depend_on_its_batch(translator):
         np.testing.assert_allclose([h.score for h in among], [h.score for h in alone], rtol=1e-5)
 
 
+@pytest.mark.parametrize("change", [lambda params: params, without_end], ids=["short", "to the limit"])
+def test_in_a_large_batch_as_alone(random_model, change):
+    """A large batch is searched in two parts, the second with a longer cache; a line alone in one."""
+    graphdef, params = random_model(CONFIG, VOCABULARY)
+    decode = dataclasses.replace(DECODE, batch_tokens=512, max_extra_tokens=50)
+    translator = Translator(graphdef, change(params), WordTokenizer(), decode)
+    lines = sentences(20, longest=15, seed=2)
+    together = [best for best, *_ in translator.translate(lines)]
+    alone = [next(translator.translate([line]))[0] for line in lines]
+    assert [h.text for h in together] == [h.text for h in alone]
+    np.testing.assert_allclose([h.score for h in together], [h.score for h in alone], rtol=1e-5)
+    assert (max(h.length for h in alone) > 2 * 16) == (change is without_end)
+
+
 def test_each_sentence_has_its_own_limit(translator, monkeypatch):
     monkeypatch.setattr(translator, "params", without_end(translator.params))
     lengths = [3, 14, 1, 40]

@@ -1,21 +1,31 @@
 """Runs of the real command: exact resume, signals, limits, what is kept."""
 
 import json
+import os
 import re
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from orbax.checkpoint import v1 as ocp
 
 from vaswani import checkpoints
+from vaswani import config as config_module
 from vaswani.config import Config, TrainConfig
+from vaswani.data.packing import TrainingBatches
+from vaswani.data.prepare import PreparedCorpus
+from vaswani.run_directory import RunDirectory
+from vaswani.training import loop
 from vaswani.training.loop import RunProgress, why_finished
+from vaswani.training.signals import Interrupted
+from vaswani.training.train_step import StepMetrics, Sums
 
 
 def arrays(run):
-    """Every array of the newest checkpoint's state, by name."""
+    """Step and every array of the newest checkpoint: parameters, and the optimiser's state."""
     step = checkpoints.steps(run / "checkpoints")[-1]
-    return step, checkpoints.average(run / "checkpoints", [step])
+    return step, ocp.load((run / "checkpoints" / str(step) / "arrays").absolute())
 
 
 def same(a, b) -> bool:
@@ -143,6 +153,77 @@ def test_ten_updates_in_a_row_that_are_not_finite_stop_the_run(prepared):
     assert "10 updates in a row were not finite" in done.stderr and "Traceback" not in done.stderr
 
 
+def in_this_process(workplace, steps):
+    """Trains runs/tiny of a workplace; returns its directory."""
+    config = config_module.override(config_module.load(workplace.path / "tiny.toml"), {"train.steps": str(steps)})
+    run = RunDirectory(workplace.path / "runs/tiny")
+    loop.train(config, run, PreparedCorpus.open(workplace.path / "prepared/tiny"))
+    return run.path
+
+
+def test_an_update_that_is_not_finite_is_counted_and_its_data_left_behind(prepared, monkeypatch):
+    """More than ten in all, but never ten in a row."""
+    calls = []
+
+    def make_train_step(*arguments):
+        step = loop_make_train_step(*arguments)
+
+        def with_faults(state, batch, key):
+            calls.append(1)
+            if len(calls) % 2:
+                return state, StepMetrics(Sums(*[np.float32(np.nan)] * 4), np.float32(np.nan), np.bool_(False))
+            return step(state, batch, key)
+
+        compiled = SimpleNamespace(compile=lambda: with_faults)
+        return SimpleNamespace(lower=lambda *_: compiled)
+
+    loop_make_train_step = loop.make_train_step
+    monkeypatch.setattr(loop, "make_train_step", make_train_step)
+    run = in_this_process(prepared, 12)
+    assert len(calls) == 24
+    meta = checkpoints.read_meta(run / "checkpoints/12")
+    assert meta["progress"]["skipped"] == 12 and events(run, "train")[-1]["skipped"] == 12
+    settings = config_module.load(prepared.path / "tiny.toml").train
+    batches = TrainingBatches(
+        PreparedCorpus.open(prepared.path / "prepared/tiny").pairs("train"), row_length=settings.row_length,
+        tokens_per_update=settings.tokens_per_update, max_tokens_per_device=settings.max_tokens_per_device,
+        devices=1, seed=settings.seed,
+    )  # fmt: skip
+    for _ in range(24):
+        next(batches)
+    assert meta["data"] == batches.state
+
+
+def test_a_signal_between_compiling_and_the_first_update_is_saved_too(prepared, monkeypatch):
+    class Late(loop.Validation):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(loop, "Validation", Late)
+    with pytest.raises(Interrupted):
+        in_this_process(prepared, 12)
+    assert checkpoints.steps(prepared.path / "runs/tiny/checkpoints") == [0]
+    assert "going on from step 0" in prepared.vaswani("train", "tiny.toml", "--train.steps", "1").stderr
+
+
+def test_a_truncated_checkpoint_is_moved_aside(trained):
+    newest = trained.path / "runs/tiny/checkpoints/12"
+    largest = max((path for path in newest.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    os.truncate(largest, largest.stat().st_size // 2)
+    done = trained.vaswani("train", "tiny.toml", "--train.steps", "13")
+    assert "moved to 12.broken" in done.stderr and "going on from step 9" in done.stderr
+    assert checkpoints.steps(newest.parent)[-1] == 13
+
+
+def test_the_log_says_what_an_update_holds(prepared):
+    """What is asked for, rounded up to whole rows; and how much of it is text."""
+    done = prepared.vaswani("train", "tiny.toml", "--train.steps", "4", "--train.tokens-per-update", "500")
+    assert "an update holds 512 + 512 tokens, padding included, in 2 x 4 rows of 64 on 1 device" in done.stderr
+    for event in events(prepared.path / "runs/tiny", "train"):
+        assert 256 < event["source_tokens_per_update"] < 512 and 256 < event["target_tokens_per_update"] < 512
+
+
 def test_the_time_bound_counts_all_starts_together(prepared):
     bounded = ["train", "tiny.toml", "--train.steps", "1000000", "--train.max-minutes", "0.05"]
     first = prepared.vaswani(*bounded)
@@ -165,9 +246,9 @@ def test_fine_tuning_starts_from_the_other_runs_parameters(trained):
         "train", "tiny.toml", "--run", "runs/tuned", "--init", "runs/tiny", "--train.steps", "1",
         "--train.lr-scale", "1e-30", "--model.P-drop", "0.0",
     )  # fmt: skip
-    _, params = arrays(trained.path / "runs/tiny")
+    _, state = arrays(trained.path / "runs/tiny")
     step, tuned = arrays(trained.path / "runs/tuned")
-    assert step == 1 and same(params, tuned)
+    assert step == 1 and same(state["params"], tuned["params"])
 
 
 def test_a_second_start_takes_the_compilation_from_the_cache(prepared):

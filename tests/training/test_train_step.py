@@ -1,5 +1,6 @@
 """An update is the same however it is cut, never made when it is not finite, and holds no logits of a whole batch."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+from vaswani import model as transformer
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
 from vaswani.training.sharding import make_mesh, shard_rows
-from vaswani.training.train_step import gradients, init_state, make_train_step
+from vaswani.training.train_step import batch_loss, gradients, init_state, make_train_step
 
 TINY = Config(
     model=ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
@@ -83,6 +86,55 @@ def test_one_device_is_several(devices, tmp_path):
     assert relative_difference(results[1], results[0]) < 1e-5
 
 
+@pytest.mark.parametrize("micro_batches", [1, 4])
+def test_an_update_divides_by_the_tokens_of_all_its_micro_batches(micro_batches):
+    mesh = make_mesh()
+    graphdef, state = init_state(TINY, V, mesh)
+    grads, sums = gradients_of(micro_batches)
+    batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
+    _, metrics = make_train_step(graphdef, TINY, mesh)(state, batch, jax.random.key(0))
+    np.testing.assert_allclose(metrics.gradient_norm, optax.global_norm(grads) / sums.target_tokens, rtol=1e-5)
+
+
+def test_dropout_is_where_the_paper_has_it_and_new_each_time(monkeypatch):
+    """Section 5.4: on the two sums of embedding and position, and on each sub-layer's output; nowhere else."""
+    mesh, keys, dropout = make_mesh(), [], transformer.dropout
+
+    def recorded(x, rate, key):
+        keys.append((rate, jax.random.key_data(key)))
+        return dropout(x, rate, key)
+
+    monkeypatch.setattr(transformer, "dropout", recorded)
+    config = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, P_drop=0.3))
+    graphdef, state = init_state(config, V, mesh)
+
+    @jax.jit
+    def loss(batch, key):
+        keys.clear()
+        sums = gradients(graphdef, state.params, batch, 0.1, key, mesh)[1]
+        return sums.loss / sums.target_tokens
+
+    @jax.jit
+    def seen(batch, key):
+        keys.clear()
+        batch_loss(graphdef, state.params, batch, 0.1, key)
+        rates, data = zip(*keys, strict=True)
+        assert rates == (0.3,) * (2 + 2 * (2 + 3))
+        return jnp.stack(data)
+
+    one, key = unequal_batch(), jax.random.key(0)
+    assert len(np.unique(seen(one, key), axis=0)) == 12
+    # The same rows twice, as two micro-batches, are other losses than one of them; so is the next update.
+    twice = Batch(*(np.stack([x, x]) for x in one))
+    losses = [loss(cut(one, 1), key), loss(twice, key), loss(cut(one, 1), jax.random.fold_in(key, 1))]
+    assert len({round(float(x), 5) for x in losses}) == 3
+    still = dataclasses.replace(config, train=dataclasses.replace(config.train, lr_scale=1e-30))
+    train_step, batch = make_train_step(graphdef, still, mesh), shard_rows(cut(one, 1), mesh)
+    state, first = train_step(state, batch, key)
+    state, second = train_step(state, batch, key)
+    assert abs(first.sums.loss - second.sums.loss) > 1e-3 * first.sums.loss
+
+
 def test_a_row_that_is_all_padding_has_finite_gradients():
     batch = Batch(*(np.concatenate([x, np.zeros_like(x)]) for x in unequal_batch()))
     mesh = make_mesh()
@@ -116,10 +168,13 @@ def test_the_state_and_the_step_compile_once():
     mesh = make_mesh()
     graphdef, state = init_state(TINY, V, mesh)
     train_step = make_train_step(graphdef, TINY, mesh)
-    for update in range(3):
+    arrays = []
+    for update in range(4):
         batch = shard_rows(cut(unequal_batch(), 2), mesh)
         state, _ = train_step(state, batch, jax.random.key(update))
+        arrays.append(len(jax.live_arrays()))
     assert train_step._cache_size() == 1
+    assert arrays[2] == arrays[3]
 
 
 def compiled_memory(vocab_size: int, rows: int = 64, length: int = 64) -> int:

@@ -112,7 +112,7 @@ def slurm(folder: Path, options: str) -> Start:
     try:
         import submitit  # type: ignore  # the extra "slurm"
     except ImportError:
-        raise UserError("--slurm needs submitit: pip install 'vaswani[slurm]'") from None
+        raise UserError("--slurm needs submitit: scripts/setup.sh slurm") from None
     pairs = [option.partition("=") for option in options.split(",") if option]
     if bad := [key for key, equals, _ in pairs if not equals]:
         raise UserError(f"--slurm: {bad[0]!r} is not KEY=VALUE, as partition=gpu,gpus_per_node=1,time=600")

@@ -11,11 +11,10 @@ from sacrebleu.metrics.bleu import BLEU
 from vaswani.ablation import bootstrap, estimate
 from vaswani.ablation.sweep import Run, Sweep
 from vaswani.ablation.table3 import PAPER_BASE, Row
-from vaswani.data.corpus import file_lines
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, Estimate
 from vaswani.paper import Variation
-from vaswani.run_directory import RunDirectory, write_json, write_text
+from vaswani.run_directory import RunDirectory, read_own_lines, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def read_translations(run: RunDirectory, set_name: str) -> tuple[list[str], list
             f"{run.path}: has no translation of {set_name!r}"
             + (f"; it has {', '.join(there)}: choose with --set" if there else f"; `vaswani evaluate {run.path}` first")
         )
-    return list(file_lines(hypotheses)), list(file_lines(references))
+    return read_own_lines(hypotheses), read_own_lines(references)
 
 
 def collect(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, translations: Translations) -> Table:

@@ -6,7 +6,6 @@ runs/NAME-table3/
     table3.{json,md,csv,png}     the results
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from vaswani.config import Config
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import read_evaluation
-from vaswani.run_directory import RunDirectory, write_json, write_text
+from vaswani.run_directory import RunDirectory, read_events, read_json, write_json, write_text
 
 # What may change between two starts of a sweep, because no result depends on it.
 FREE_BETWEEN_STARTS = {
@@ -42,11 +41,11 @@ class Run:
 
     def steps(self) -> int:
         """Updates made so far; logged ones, so a few may be lost with a process that was killed."""
-        return max((record["step"] for record in _metrics(self.directory)), default=0)
+        return max((record["step"] for record in read_events(self.directory.metrics_path)), default=0)
 
     def speed(self) -> tuple[Config, int, float] | None:
         """Updates and the seconds they took, validation included; None before the first are logged."""
-        last = max(_metrics(self.directory), key=lambda record: record["step"], default=None)
+        last = max(read_events(self.directory.metrics_path), key=lambda record: record["step"], default=None)
         return (self.config, last["step"], last["elapsed_s"]) if last and last["elapsed_s"] > 0 else None
 
     def finished(self) -> dict[str, Any] | None:
@@ -54,7 +53,7 @@ class Run:
         end = self.directory.path / "finished.json"
         if not end.exists() or not self.directory.evaluation_path.exists():
             return None
-        record = json.loads(end.read_text(encoding="utf-8"))
+        record = read_json(end)
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
         current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
@@ -143,18 +142,8 @@ def note_finished(run: RunDirectory) -> None:
     """Records that a run is trained to its end: where, its perplexity there, and how long it took."""
     step = checkpoints.steps(run.checkpoints)[-1]
     perplexity = None
-    for record in _metrics(run):
+    for record in read_events(run.metrics_path):
         if record["kind"] == "valid" and record["step"] == step:
             perplexity = record["perplexity"]
     elapsed = checkpoints.read_meta(run.checkpoints / str(step))["progress"]["elapsed_s"]
     write_json(run.path / "finished.json", {"step": step, "perplexity": perplexity, "seconds": round(elapsed, 1)})
-
-
-def _metrics(run: RunDirectory) -> Iterator[dict[str, Any]]:
-    if not run.metrics_path.exists():
-        return
-    for line in run.metrics_path.read_text(encoding="utf-8").split("\n"):
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:  # the line that is being written
-            continue

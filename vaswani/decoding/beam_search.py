@@ -1,4 +1,4 @@
-"""Beam search with a length penalty (section 6.1), as tensor2tensor does it, in one `lax.while_loop`.
+"""Beam search with a length penalty (section 6.1), as tensor2tensor does it, without a step back to Python.
 
 Letters in shapes: B sentences, K hypotheses of the beam, n kept finished hypotheses, C candidates, V vocabulary,
 T the most tokens an output can have.
@@ -76,8 +76,7 @@ def beam_search(
     alpha: float,
     n_best: int = 1,
     max_length: int,
-    room: int = 0,
-    grow: Callable[[Cache], Cache] | None = None,
+    growth: tuple[int, Callable[[Cache], Cache]] | None = None,
 ) -> Hypotheses:
     """Finds, for each sentence, the outputs Y with the highest log P(Y|X) / lp(Y).
 
@@ -89,14 +88,14 @@ def beam_search(
         step: (the newest token of each hypothesis, its position, cache) -> (logits of the next token, cache).
         reorder: (cache, parents, length) -> cache whose hypothesis k goes on from what was hypothesis `parents[:, k]`;
             all are `length` tokens long.
-        cache: the state of an empty hypothesis, for B sentences of K hypotheses each.
+        cache: the state of an empty hypothesis, for B sentences of K hypotheses each: arrays [B, …].
         limits: most tokens of each sentence's output, end symbol counted; 0 for a sentence that is not to be searched.
         beam: K, hypotheses kept alive a sentence; may exceed the vocabulary.
         alpha: exponent of the length penalty, ≥ 0.
         n_best: outputs returned a sentence, at most `beam`.
         max_length: T, static, at least the largest of `limits`.
-        room, grow: with them the search has two parts. In the first, `cache` has room for `room` positions, and it ends
-            there or as soon as no more than half of the sentences go on. For the second, the others have left, and
+        growth: (room, grow), for a search in two parts. In the first, `cache` has room for `room` positions; it ends
+            there, or as soon as no more than half of the sentences go on. For the second, the others have left, and
             `grow` makes room for `max_length`. Most outputs are much shorter than they might be, so that each step has
             less to read and to compute; but there are two loops to compile.
 
@@ -162,7 +161,11 @@ def beam_search(
         done=limits <= 0,
     )
     state = SearchState(jnp.int32(0), start, cache)
-    end = run(state, max_length).rows if grow is None else finish(run(state, room, few=batch // 2), grow)
+    if growth is None:
+        end = run(state, max_length).rows
+    else:
+        room, grow = growth
+        end = finish(run(state, room, few=batch // 2), grow)
 
     # Places that no finished hypothesis took go to those that were alive at the limit.
     alive = Hypotheses(

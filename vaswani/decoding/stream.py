@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from vaswani.data.corpus import read_lines
+from vaswani.decoding.beam_search import check_n_best
 from vaswani.decoding.translator import Hypothesis, Translator
 
 
 def translate_stream(
     translator: Translator, source: BinaryIO, output: BinaryIO, n_best: int = 1, with_scores: bool = False
 ) -> None:
-    """Translates lines as they come, and writes them as they are ready, in bounded memory.
+    """Translates one line after another on a terminal, else windows of some thousand lines, in bounded memory.
 
     Args:
         source, output: UTF-8 whatever the locale says, lines ended by "\\n" alone.
@@ -21,11 +22,11 @@ def translate_stream(
     Raises:
         UserError: not UTF-8 (names the line); n_best exceeds the beam.
     """
-    lines = _prompted(source) if source.isatty() else read_lines(source, "standard input")
+    check_n_best(n_best, translator.decode.beam)
     if source.isatty():
-        translations = (translator.translate([line], n_best).__next__() for line in lines)
+        translations = (next(translator.translate([line], n_best)) for line in _prompted(source))
     else:
-        translations = translator.translate(lines, n_best)
+        translations = translator.translate(read_lines(source, "standard input"), n_best)
     for number, hypotheses in enumerate(translations, start=1):
         for hypothesis in hypotheses:
             output.write(f"{_line(number, hypothesis, with_scores)}\n".encode())

@@ -75,7 +75,9 @@ class Translator:
 
         devices = jax.local_devices()
         self.mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
-        self._search = jax.jit(partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length"))
+        self._search = jax.jit(
+            partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "room")
+        )
 
     def translate(
         self, lines: Iterable[str], n_best: int = 1, on_warning: Callable[[str], None] | None = None
@@ -153,7 +155,9 @@ class Translator:
             source[row, : len(ids)] = ids
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
-        return jax.device_get(self._search(params, source, limits, n_best=n_best, max_length=max_length))
+        # Few rows are searched in one part: a second loop would take longer to compile than it ever saves.
+        room = min(2 * bucket, max_length) if rows > FEW_ROWS else 0
+        return jax.device_get(self._search(params, source, limits, n_best=n_best, max_length=max_length, room=room))
 
     def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
         hypotheses = []
@@ -175,8 +179,9 @@ def _search(
     *,
     n_best: int,
     max_length: int,
+    room: int,
 ) -> Hypotheses:
-    """Encodes and searches one batch, its rows split over the devices."""
+    """Encodes and searches one batch, its rows split over the devices; in two parts, unless `room` is 0."""
 
     def search(params: dict[str, Any], source: jax.Array, limits: jax.Array) -> Hypotheses:
         model = nnx.merge(graphdef, params)
@@ -188,11 +193,9 @@ def _search(
             return model.logits(hidden), cache
 
         options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
-        room = max_length
-        if source.shape[0] > FEW_ROWS:  # otherwise the second loop costs more to compile than it ever saves
-            room = min(2 * source.shape[1], max_length)
-            options |= {"room": room, "grow": partial(grow_cache, max_length=max_length)}
-        cache = model.init_cache(memory, segments, decode.beam, room)
+        cache = model.init_cache(memory, segments, decode.beam, room or max_length)
+        if room:
+            options["growth"] = room, partial(grow_cache, max_length=max_length)
         return beam_search(step, reorder_cache, cache, limits, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.

@@ -52,7 +52,7 @@ class SetEvaluation:
     lines: int
     """Lines scored: all of the set."""
     checkpoint: str
-    """Which parameters translated it: "averaged", "best", "last", or a step."""
+    """What translated it: "averaged", "step 300", or the path of a file that was scored as it is."""
     decode: dict[str, Any]
     """The search's settings."""
     truncated: int

@@ -16,7 +16,7 @@ from vaswani.config import Config
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.report.plots import Metrics, curves, read_metrics
-from vaswani.run_directory import RunDirectory, read_json, write_text
+from vaswani.run_directory import RunDirectory, read_json, read_own_lines, write_text
 
 LINES_SHOWN = 10
 """Of each test set: this many chosen at random, and as many of the worst."""
@@ -141,7 +141,7 @@ def translated_lines(run: RunDirectory, name: str, count: int = LINES_SHOWN) -> 
         UserError: its three files have unequal numbers of lines.
     """
     files = _files(run, name)
-    sources, references, hypotheses = (read_lines(path) for path in files)
+    sources, references, hypotheses = (read_own_lines(path) for path in files)
     if not len(sources) == len(references) == len(hypotheses):
         counts = ", ".join(
             f"{path.name} {len(text)}" for path, text in zip(files, (sources, references, hypotheses), strict=True)
@@ -155,12 +155,6 @@ def translated_lines(run: RunDirectory, name: str, count: int = LINES_SHOWN) -> 
     worst = sorted(lines, key=lambda line: line.chrf)[:count]
     chosen = random.Random(len(lines)).sample(lines, min(count, len(lines)))
     return worst, sorted(chosen, key=lambda line: line.number)
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file that this program wrote: UTF-8, ended by "\\n" and nothing else."""
-    with open(path, encoding="utf-8", newline="\n") as file:
-        return [line.removesuffix("\n") for line in file]
 
 
 def _files(run: RunDirectory, name: str) -> tuple[Path, Path, Path]:

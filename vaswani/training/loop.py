@@ -104,7 +104,8 @@ def _train(
     elif init is not None:
         state = state._replace(params=_initial_params(init, corpus, state.params))
     step = int(state.step)
-    shape, tokens = batches.shape, config.train.tokens_per_update
+    shape = batches.shape
+    tokens = shape.micro_batches * shape.rows * shape.row_length
     say(
         f"{run.path}: {sum(x.size for x in jax.tree.leaves(state.params)):,} parameters, {len(pairs):,} pairs; "
         f"an update holds {tokens:,} + {tokens:,} tokens, padding included, in {shape.micro_batches} x {shape.rows} "
@@ -140,7 +141,7 @@ def _train(
     validate = Validation(config, corpus, graphdef, state.params, mesh)
     window = Window()
     started = time.monotonic() - progress.elapsed_s  # compiling is not counted
-    last_save, saved_step, non_finite = time.monotonic(), step, 0
+    last_save, saved_step, non_finite = time.monotonic(), step if found else None, 0
     console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with _progress_bar(console) as bar:
         task = bar.add_task("training", total=config.train.steps, completed=step)
@@ -161,8 +162,9 @@ def _train(
                         save()
                         last_save, saved_step = time.monotonic(), step
             minutes = (time.monotonic() - last_save) / 60
-            due = (config.train.checkpoint_every and step % config.train.checkpoint_every == 0) or (
-                config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes
+            due = step > 0 and (
+                (config.train.checkpoint_every and step % config.train.checkpoint_every == 0)
+                or (config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes)
             )
             if (due or finished or stop.received) and saved_step != step:
                 save()

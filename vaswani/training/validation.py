@@ -12,6 +12,7 @@ from vaswani.config import Config
 from vaswani.data.packing import one_pass
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.decoding.translator import Translator
+from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
 from vaswani.training.sharding import shard_rows
 from vaswani.training.signals import StopSignals
@@ -27,13 +28,20 @@ class Validation:
     def __init__(self, config: Config, corpus: PreparedCorpus, graphdef: Any, params: Params, mesh: Mesh):
         self.mesh = mesh
         self.eval_step = make_eval_step(graphdef, mesh)
+        pairs = corpus.pairs(config.data.valid)
         self.batches = partial(
             one_pass,
-            corpus.pairs(config.data.valid),
+            pairs,
             row_length=config.train.row_length,
             max_tokens_per_device=config.train.max_tokens_per_device,
             devices=mesh.size,
         )
+        longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
+        if config.model.positions == "learned" and longest > config.model.max_positions:
+            raise UserError(
+                f"model.max_positions = {config.model.max_positions}: {config.data.valid} has a sentence of {longest} "
+                "tokens, which has no learned position; set it at least as high"
+            )
         sources, references = corpus.raw(config.data.valid)
         n = config.train.valid_lines
         self.sources, self.references = sources[:n], references[:n]
