@@ -62,7 +62,7 @@ def test_a_finished_run(finished):
     _, page = finished
     for s in SCORES:
         assert f"{s.value:.2f}" in page and s.signature in page
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
     assert "5.00 at 20" in page and "20 of 100,000" in page and "2 min" in page
     assert "updates skipped" in page
     assert "4 lines, checkpoint averaged, beam 4, alpha 0.6, 1 source lines truncated" in page
