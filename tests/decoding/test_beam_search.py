@@ -271,22 +271,18 @@ def test_real_model(random_model):
 
 
 @pytest.mark.parametrize("room", [4, 8])
-@pytest.mark.parametrize(
-    "limits",
-    [
-        [T] * 5,  # all go on where the small cache is full: both halves, which share a row, are searched on
-        [3, 6, 2, T, 1],  # more than half are done before that
-        [2, 1, 3, 3, 2],  # nothing is left for the second part
-    ],
-)
-def test_a_search_in_two_parts_is_the_same_search(random_model, monkeypatch, limits, room):
+def test_a_search_in_two_parts_is_the_same_search(random_model, monkeypatch, room):
     monkeypatch.setattr(transformer, "CACHE_BLOCK", 4)
     graphdef, params = random_model(CONFIG, VOCABULARY)
     source = jnp.concatenate([SOURCE, SOURCE[1:2] + jnp.array([1, 2, 0, 0, 0])])
-    in_parts, whole = (
-        jax.jit(partial(model_search, graphdef, room=room))(params, source, jnp.array(limits)) for room in (room, 0)
-    )
-    assert len({str(outputs(whole, sentence)) for sentence in range(5)}) == 5
-    np.testing.assert_array_equal(in_parts.tokens, whole.tokens)
-    np.testing.assert_array_equal(in_parts.lengths, whole.lengths)
-    np.testing.assert_allclose(in_parts.scores, whole.scores, rtol=1e-5)
+    searches = [jax.jit(partial(model_search, graphdef, room=room)) for room in (room, 0)]
+    for limits in (
+        [T] * 5,  # all go on where the small cache is full: both halves, which share a row, are searched on
+        [3, 6, 2, T, 1],  # more than half are done before that
+        [2, 1, 3, 3, 2],  # nothing is left for the second part
+    ):
+        in_parts, whole = (search(params, source, jnp.array(limits)) for search in searches)
+        assert len({str(outputs(whole, sentence)) for sentence in range(5)}) == 5
+        np.testing.assert_array_equal(in_parts.tokens, whole.tokens)
+        np.testing.assert_array_equal(in_parts.lengths, whole.lengths)
+        np.testing.assert_allclose(in_parts.scores, whole.scores, rtol=1e-5)

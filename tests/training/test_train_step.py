@@ -86,9 +86,8 @@ def test_one_device_is_several(devices, tmp_path):
     assert relative_difference(results[1], results[0]) < 1e-5
 
 
-@pytest.mark.parametrize("micro_batches", [1, 4])
-def test_an_update_divides_by_the_tokens_of_all_its_micro_batches(micro_batches):
-    mesh = make_mesh()
+def test_an_update_divides_by_the_tokens_of_all_its_micro_batches():
+    mesh, micro_batches = make_mesh(), 4
     graphdef, state = init_state(TINY, V, mesh)
     grads, sums = gradients_of(micro_batches)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
