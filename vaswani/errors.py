@@ -1,4 +1,4 @@
-"""The two ways a command can fail; `cli.py` turns each into one line and an exit code."""
+"""The two ways a command can fail, each one line and an exit code (`cli.py`), and the hint that the line may end in."""
 
 import difflib
 from collections.abc import Iterable, Sequence

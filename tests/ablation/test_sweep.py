@@ -13,7 +13,7 @@ import pytest
 from vaswani import cli
 from vaswani import config as config_module
 from vaswani.ablation import table3
-from vaswani.ablation.sweep import Sweep
+from vaswani.ablation.sweep import Run, Sweep
 from vaswani.errors import UserError
 from vaswani.run_directory import RunDirectory
 
@@ -161,3 +161,14 @@ def test_every_seed_first_then_the_next(prepared):
     assert arguments[arguments.index("--set") :] == [
         "--set", "valid", "--model.positions", "learned", "--train.seed", "1707",
     ]  # fmt: skip
+
+
+def test_progress_is_read_from_a_log_that_is_being_written(tmp_path):
+    """Whole events count; half a character, other JSON and an event without its time are passed over."""
+    run = Run("A1-seed0", config_module.Config(), RunDirectory(tmp_path), "valid")
+    assert (run.steps(), run.speed()) == (0, None)
+    event = '{"kind": "train", "step": %d, "loss": 2.5%s}\n'
+    lines = event % (100, ', "elapsed_s": 40.0') + "5\n{}\n" + event % (200, "") + '{"kind": "valid", "samples": "ü'
+    run.directory.metrics_path.write_bytes(lines.encode()[:-1])
+    assert run.steps() == 200
+    assert run.speed() == (run.config, 100, 40.0)

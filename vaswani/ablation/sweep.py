@@ -41,12 +41,13 @@ class Run:
 
     def steps(self) -> int:
         """Updates made so far; logged ones, so a few may be lost with a process that was killed."""
-        return max((record["step"] for record in read_events(self.directory.metrics_path)), default=0)
+        return max((event["step"] for event in read_events(self.directory.metrics_path)), default=0)
 
     def speed(self) -> tuple[Config, int, float] | None:
         """Updates and the seconds they took, validation included; None before the first are logged."""
-        last = max(read_events(self.directory.metrics_path), key=lambda record: record["step"], default=None)
-        return (self.config, last["step"], last["elapsed_s"]) if last and last["elapsed_s"] > 0 else None
+        timed = [event for event in read_events(self.directory.metrics_path) if event.get("elapsed_s")]
+        last = max(timed, key=lambda event: event["step"], default=None)
+        return (self.config, last["step"], last["elapsed_s"]) if last else None
 
     def finished(self) -> dict[str, Any] | None:
         """Step, perplexity and seconds of a run that is trained to its end and scored at that step; else None."""
@@ -142,8 +143,8 @@ def note_finished(run: RunDirectory) -> None:
     """Records that a run is trained to its end: where, its perplexity there, and how long it took."""
     step = checkpoints.steps(run.checkpoints)[-1]
     perplexity = None
-    for record in read_events(run.metrics_path):
-        if record["kind"] == "valid" and record["step"] == step:
-            perplexity = record["perplexity"]
+    for event in read_events(run.metrics_path):
+        if event["kind"] == "valid" and event["step"] == step:
+            perplexity = event["perplexity"]
     elapsed = checkpoints.read_meta(run.checkpoints / str(step))["progress"]["elapsed_s"]
     write_json(run.path / "finished.json", {"step": step, "perplexity": perplexity, "seconds": round(elapsed, 1)})

@@ -110,7 +110,7 @@ def curves(metrics: Metrics) -> list[Plot]:
         _plot(
             "Validation BLEU over time",
             "The same against minutes of training, validation counted and compilation not: what more time would bring.",
-            [Curve("BLEU", _over_minutes(valid, "bleu"), FIRST, marked=True)],
+            [Curve("BLEU", [(s / 60, bleu) for s, bleu in _series(valid, "bleu", x="elapsed_s")], FIRST, marked=True)],
             x="minutes",
         ),
         _plot(
@@ -137,10 +137,6 @@ def _series(records: Sequence[dict[str, Any]], key: str, x: str = "step") -> lis
     return [(x, float(y)) for x, y in values if x is not None and y is not None and math.isfinite(y)]
 
 
-def _over_minutes(records: Sequence[dict[str, Any]], key: str) -> list[tuple[float, float]]:
-    return [(seconds / 60, value) for seconds, value in _series(records, key, "elapsed_s")]
-
-
 def _plot(
     title: str,
     caption: str,
@@ -160,14 +156,14 @@ def _plot(
             xs, values = zip(*line.points, strict=True)
             marker = "o" if (line.marked and len(xs) <= 40) or len(xs) == 1 else None
             axes.plot(xs, values, color=line.colour, label=line.label, marker=marker, markersize=3.5)
-        axes.set_xlabel(x)
-        _finish(axes, log=log, from_zero=from_zero)
+        _finish(axes, x, log=log, from_zero=from_zero)
         if len(lines) > 1:
             axes.legend(loc="best")
         return Plot(title, caption, _svg(figure, title))
 
 
-def _finish(axes: Axes, *, log: bool, from_zero: bool) -> None:
+def _finish(axes: Axes, x: str, *, log: bool, from_zero: bool) -> None:
+    axes.set_xlabel(x)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))

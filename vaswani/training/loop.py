@@ -104,8 +104,7 @@ def _train(
     elif init is not None:
         state = state._replace(params=_initial_params(init, corpus, state.params))
     step = int(state.step)
-    shape = batches.shape
-    tokens = shape.micro_batches * shape.rows * shape.row_length
+    shape, tokens = batches.shape, math.prod(batches.shape)
     say(
         f"{run.path}: {sum(x.size for x in jax.tree.leaves(state.params)):,} parameters, {len(pairs):,} pairs; "
         f"an update holds {tokens:,} + {tokens:,} tokens, padding included, in {shape.micro_batches} x {shape.rows} "
