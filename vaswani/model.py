@@ -28,8 +28,6 @@ from vaswani.config import ModelConfig
 
 glorot_uniform = nnx.initializers.glorot_uniform()
 LAYER_NORM_EPSILON = 1e-6
-CACHE_BLOCK = 16
-"""Positions of a cache that are moved together."""
 
 
 def attention(
@@ -53,6 +51,32 @@ def attention(
         scores = jnp.where(mask[..., None, :, :], scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1)  # [..., h, q, k]
     return jnp.einsum("...hqk,...khd->...qhd", weights.astype(V.dtype), V), weights
+
+
+def attention_so_far(
+    Q: Float[Array, "B K h d_k"], K: Float[Array, "B T K h d_k"], V: Float[Array, "B T K h d_v"], length: Int[Array, ""]
+) -> Float[Array, "B K h d_v"]:
+    """Equation 1 for one query of each hypothesis, over the first `length` positions of its cache.
+
+    On a CPU, position after position, with the softmax's maximum and sum so far (Milakov and Gimelshein 2018), so that
+    the rest of the cache, mostly empty, is not read. A pass of a loop costs an accelerator more than reading it all.
+    """
+    if jax.default_backend() != "cpu":
+        seen = jnp.broadcast_to(jnp.arange(K.shape[1]) < length, (*Q.shape[:2], 1, K.shape[1]))
+        return attention(Q[:, :, None], K.swapaxes(1, 2), V.swapaxes(1, 2), seen)[0][:, :, 0]
+
+    def see(t: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        maximum, total, output = so_far
+        key, value = (jax.lax.dynamic_index_in_dim(x, t, axis=1, keepdims=False) for x in (K, V))
+        score = jnp.sum(Q * key, axis=-1, dtype=jnp.float32) / np.sqrt(Q.shape[-1])  # [B, K, h]
+        new_maximum = jnp.maximum(maximum, score)
+        rescale, weight = jnp.exp(maximum - new_maximum), jnp.exp(score - new_maximum)
+        return new_maximum, total * rescale + weight, output * rescale[..., None] + weight[..., None] * value
+
+    nothing = jnp.zeros(Q.shape[:-1], jnp.float32)
+    start = nothing - jnp.inf, nothing, jnp.zeros((*Q.shape[:-1], V.shape[-1]), jnp.float32)
+    _, total, output = jax.lax.fori_loop(0, length, see, start)
+    return (output / total[..., None]).astype(V.dtype)
 
 
 class Linear(nnx.Module):
@@ -188,16 +212,13 @@ class DecoderLayer(nnx.Module):
         self, x: Float[Array, "B K d"], position: Int[Array, ""], cache: "LayerCache", source_mask: Bool[Array, "B S"]
     ) -> tuple[Float[Array, "B K d"], "LayerCache"]:
         """The same layer for one new position of K hypotheses a sentence, the earlier ones' keys and values cached."""
-        new_keys, new_values = self.self_attention.keys_values(x)  # [B, K, h, d]
+        keys, values = self.self_attention.keys_values(x)  # [B, K, h, d]
         cache = cache._replace(
-            keys=jax.lax.dynamic_update_slice_in_dim(cache.keys, new_keys[:, :, :, None], position, axis=3),
-            values=jax.lax.dynamic_update_slice_in_dim(cache.values, new_values[:, :, :, None], position, axis=3),
+            keys=jax.lax.dynamic_update_index_in_dim(cache.keys, keys, position, axis=1),
+            values=jax.lax.dynamic_update_index_in_dim(cache.values, values, position, axis=1),
         )
-        past = jnp.arange(cache.keys.shape[3]) <= position
-        past = jnp.broadcast_to(past, (*x.shape[:2], 1, past.size))
-        keys, values = cache.keys.swapaxes(-3, -2), cache.values.swapaxes(-3, -2)
-        heads, _ = attention(self.self_attention.queries(x)[:, :, None], keys, values, past)
-        x = self.self_attention_norm(x, self.self_attention.output(heads[:, :, 0]))
+        heads = attention_so_far(self.self_attention.queries(x), cache.keys, cache.values, position + 1)
+        x = self.self_attention_norm(x, self.self_attention.output(heads))
         # The hypotheses of a sentence stand where a target's positions stand, so the source is never copied for each.
         cross_mask = jnp.broadcast_to(source_mask[:, None], (*x.shape[:2], source_mask.shape[-1]))
         keys, values = cache.cross_keys.swapaxes(-3, -2), cache.cross_values.swapaxes(-3, -2)
@@ -250,11 +271,12 @@ def sinusoids(length: int, d_model: int) -> Float[Array, "length d_model"]:
 class LayerCache(NamedTuple):
     """What one decoder layer remembers of a search: T positions of K hypotheses for each of B sources.
 
-    Heads stand before positions, as the products of attention need them: no step transposes the whole cache.
+    A step writes, reads and moves its own positions one by one, so a position's keys lie together. The source's heads
+    stand before positions, as the products of attention need them: no step transposes them.
     """
 
-    keys: Float[Array, "B K h T d_k"]
-    values: Float[Array, "B K h T d_v"]
+    keys: Float[Array, "B T K h d_k"]
+    values: Float[Array, "B T K h d_v"]
     cross_keys: Float[Array, "B h S d_k"]
     cross_values: Float[Array, "B h S d_v"]
 
@@ -341,7 +363,7 @@ class Transformer(nnx.Module):
     ) -> Cache:
         """An empty cache for `beam` hypotheses a source, of at most `max_length` tokens."""
         h, d_k, d_v = self.config.h, self.config.d_k, self.config.d_v
-        shape = (memory.shape[0], beam, h, -(-max_length // CACHE_BLOCK) * CACHE_BLOCK)
+        shape = (memory.shape[0], max_length, beam, h)
 
         def empty(layer: DecoderLayer) -> LayerCache:
             cross = (x.swapaxes(-3, -2) for x in layer.cross_attention.keys_values(memory))
@@ -353,7 +375,7 @@ class Transformer(nnx.Module):
         self, tokens: Int[Array, "B K"], position: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B K d"], Cache]:
         """The decoder's output at `position`, given the token that stands there and the cache of those before it."""
-        length = cache.layers[0].keys.shape[3]
+        length = cache.layers[0].keys.shape[1]
         x = self.embed(tokens, self.target_positions(jnp.broadcast_to(position, tokens.shape), length))
         layers = []
         for layer, layer_cache in zip(self.decoder, cache.layers, strict=True):
@@ -362,29 +384,19 @@ class Transformer(nnx.Module):
         return x, cache._replace(layers=tuple(layers))
 
 
-def grow_cache(cache: Cache, max_length: int) -> Cache:
-    """The same cache, with room for at least `max_length` tokens."""
-
-    def grow(x: Array) -> Array:
-        more = -(-max_length // CACHE_BLOCK) * CACHE_BLOCK - x.shape[3]
-        return jnp.pad(x, [(0, 0)] * 3 + [(0, more), (0, 0)])
-
-    return cache._replace(
-        layers=tuple(layer._replace(keys=grow(layer.keys), values=grow(layer.values)) for layer in cache.layers)
-    )
-
-
 def reorder_cache(cache: Cache, parents: Int[Array, "B K"], length: Int[Array, ""]) -> Cache:
     """Hypothesis k of a sentence, of `length` positions so far, goes on from what was its hypothesis `parents[k]`."""
 
-    def pick_block(i: Array, x: Array) -> Array:
-        block = jax.lax.dynamic_slice_in_dim(x, i * CACHE_BLOCK, CACHE_BLOCK, axis=3)
-        block = jnp.take_along_axis(block, parents[:, :, None, None, None], axis=1)
-        return jax.lax.dynamic_update_slice_in_dim(x, block, i * CACHE_BLOCK, axis=3)
+    def pick_all(x: Array) -> Array:
+        return jnp.take_along_axis(x, parents[:, None, :, None, None], axis=2)
+
+    def pick_position(t: Array, x: Array) -> Array:
+        one = jax.lax.dynamic_slice_in_dim(x, t, 1, axis=1)
+        return jax.lax.dynamic_update_slice_in_dim(x, pick_all(one), t, axis=1)
 
     def pick(x: Array) -> Array:
-        # Only what is filled, block by block: most sentences end long before the cache does.
-        return jax.lax.fori_loop(0, -(-length // CACHE_BLOCK), pick_block, x)
+        # As in `attention_so_far`: only what is filled, or all at once.
+        return jax.lax.fori_loop(0, length, pick_position, x) if jax.default_backend() == "cpu" else pick_all(x)
 
     return cache._replace(
         layers=tuple(layer._replace(keys=pick(layer.keys), values=pick(layer.values)) for layer in cache.layers)

@@ -15,7 +15,7 @@ from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import NEVER_GENERATED, beam_search, best_extensions, length_penalty, pick
 from vaswani.errors import UserError
-from vaswani.model import grow_cache, reorder_cache
+from vaswani.model import reorder_cache
 
 WORDS = (4, 5, 6)  # with END, four tokens that can be generated
 V = 7
@@ -215,7 +215,7 @@ CONFIG, VOCABULARY, T = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=6,
 SOURCE = jnp.array([[5, 7, 9, 4, END], [6, 6, END, PAD, PAD], [14, 4, 11, END, PAD], [8, END, PAD, PAD, PAD]])
 
 
-def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=None, room=0):
+def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=None, halve=False):
     """The real model's 4 best outputs; each step's parents are appended to `parents_seen`."""
     model = nnx.merge(graphdef, params)
     segments = (source != PAD).astype(jnp.int32)
@@ -239,11 +239,10 @@ def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=
             jax.debug.callback(lambda p: parents_seen.append(np.asarray(p)), parents)
         return reorder_cache(cache, parents, length) if cached else pick(cache, parents)
 
-    step, cache = cached_step, model.init_cache(memory, segments, 4, room or T)
+    step, cache = cached_step, model.init_cache(memory, segments, 4, T)
     if not cached:
         step, cache = uncached_step, jnp.zeros((len(source), 4, T), jnp.int32)
-    options = {"growth": (room, partial(grow_cache, max_length=T))} if room else {}
-    return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T, **options)
+    return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T, halve=halve)
 
 
 def test_real_model(random_model):
@@ -270,19 +269,29 @@ def test_real_model(random_model):
             np.testing.assert_allclose(again.scores, found.scores[np.array(rows)], rtol=1e-5)
 
 
-@pytest.mark.parametrize("room", [4, 8])
-def test_a_search_in_two_parts_is_the_same_search(random_model, monkeypatch, room):
-    monkeypatch.setattr(transformer, "CACHE_BLOCK", 4)
+def test_a_search_whose_first_half_has_left_is_the_same_search(random_model):
     graphdef, params = random_model(CONFIG, VOCABULARY)
     source = jnp.concatenate([SOURCE, SOURCE[1:2] + jnp.array([1, 2, 0, 0, 0])])
-    searches = [jax.jit(partial(model_search, graphdef, room=room)) for room in (room, 0)]
+    searches = [jax.jit(partial(model_search, graphdef, halve=halve)) for halve in (True, False)]
     for limits in (
-        [T] * 5,  # all go on where the small cache is full: both halves, which share a row, are searched on
-        [3, 6, 2, T, 1],  # more than half are done before that
-        [2, 1, 3, 3, 2],  # nothing is left for the second part
+        [3, 6, 2, T, 1],  # two go on, as half of five
+        [T, 1, 2, 2, 3],  # one does, beside another that is done
+        [T] * 5,
+        [2, 1, 3, 3, 2],  # three are done at the same time: nobody goes on
     ):
-        in_parts, whole = (search(params, source, jnp.array(limits)) for search in searches)
+        halved, whole = (search(params, source, jnp.array(limits)) for search in searches)
         assert len({str(outputs(whole, sentence)) for sentence in range(5)}) == 5
-        np.testing.assert_array_equal(in_parts.tokens, whole.tokens)
-        np.testing.assert_array_equal(in_parts.lengths, whole.lengths)
-        np.testing.assert_allclose(in_parts.scores, whole.scores, rtol=1e-5)
+        np.testing.assert_array_equal(halved.tokens, whole.tokens)
+        np.testing.assert_array_equal(halved.lengths, whole.lengths)
+        np.testing.assert_allclose(halved.scores, whole.scores, rtol=1e-5)
+
+
+def test_an_accelerator_searches_the_same(random_model, monkeypatch):
+    """There the cache is read and moved as a whole, with what is not filled yet masked."""
+    graphdef, params = random_model(CONFIG, VOCABULARY)
+    limits = jnp.array([T, 3, 6, T])
+    found = jax.jit(partial(model_search, graphdef))(params, SOURCE, limits)
+    monkeypatch.setattr(transformer.jax, "default_backend", lambda: "gpu")
+    elsewhere = jax.jit(partial(model_search, graphdef))(params, SOURCE, limits)
+    np.testing.assert_array_equal(elsewhere.tokens, found.tokens)
+    np.testing.assert_allclose(elsewhere.scores, found.scores, rtol=1e-5)

@@ -1,6 +1,7 @@
 """An update is the same however it is cut, never made when it is not finite, and holds no logits of a whole batch."""
 
 import dataclasses
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AxisType
 
 from vaswani import model as transformer
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
-from vaswani.training.sharding import make_mesh, shard_rows
+from vaswani.training.sharding import DATA, make_mesh, shard_rows
 from vaswani.training.train_step import batch_loss, gradients, init_state, make_train_step
 
 TINY = Config(
-    model=ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
+    model=ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
     train=TrainConfig(warmup=10, lr_scale=1.0),
 )
 V = 13
@@ -50,8 +52,9 @@ def relative_difference(a, b) -> float:
     return max(float(np.abs(np.asarray(x) - np.asarray(y)).max() / np.abs(np.asarray(y)).max()) for x, y in pairs)
 
 
-def gradients_of(micro_batches: int):
-    mesh = make_mesh()
+@functools.cache
+def gradients_of(micro_batches: int, devices: int = 1):
+    mesh = jax.make_mesh((devices,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.devices()[:devices])
     graphdef, state = init_state(TINY, V, mesh)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
     return jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params, batch)
@@ -66,24 +69,24 @@ def test_one_update_of_eight_rows_is_four_micro_batches_of_two():
     np.testing.assert_allclose(part_sums.loss, sums.loss, rtol=1e-6)
 
 
-@pytest.mark.parametrize("devices", [2, 8])
-def test_one_device_is_several(devices, tmp_path):
-    """In processes of their own: the number of devices is fixed when JAX starts."""
-    results = []
-    for n in (1, devices):
-        code = (
-            "import sys; sys.path.insert(0, sys.argv[1]); import jax, numpy as np\n"
-            "from test_train_step import gradients_of\n"
-            f"assert jax.device_count() == {n}\n"
-            "grads, sums = gradients_of(1)\n"
-            "np.savez(sys.argv[2], *jax.tree.leaves(grads), *sums)"
-        )
-        path = tmp_path / f"{n}.npz"
-        environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={n}", "PATH": "/usr/bin:/bin"}
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(path)]
-        subprocess.run(command, check=True, env=environment)
-        results.append(list(np.load(path).values()))
-    assert relative_difference(results[1], results[0]) < 1e-5
+def in_a_process(code: str, devices: int) -> str:
+    """What a process of that many devices prints: their number is fixed when JAX starts."""
+    flags = f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={devices}"
+    code = f"import sys; sys.path.insert(0, sys.argv[1])\n{code}"
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    environment = {"XLA_FLAGS": flags, "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
+
+
+def test_one_device_is_several(tmp_path):
+    path = tmp_path / "gradients.npz"
+    code = (
+        "import jax, numpy as np; from test_train_step import gradients_of\n"
+        "several = [x for devices in (2, 8) for x in jax.tree.leaves(gradients_of(1, devices))]\n"
+        f"np.savez({str(path)!r}, *several)"
+    )
+    in_a_process(code, devices=8)
+    assert relative_difference(list(np.load(path).values()), 2 * jax.tree.leaves(gradients_of(1))) < 1e-5
 
 
 def test_an_update_divides_by_the_tokens_of_all_its_micro_batches():
@@ -104,7 +107,7 @@ def test_dropout_is_where_the_paper_has_it_and_new_each_time(monkeypatch):
         return dropout(x, rate, key)
 
     monkeypatch.setattr(transformer, "dropout", recorded)
-    config = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, P_drop=0.3))
+    config = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, N=2, P_drop=0.3))
     graphdef, state = init_state(config, V, mesh)
 
     @jax.jit
@@ -191,11 +194,6 @@ def compiled_memory(vocab_size: int, rows: int = 64, length: int = 64) -> int:
 @pytest.mark.parametrize("devices", [1, 2])
 def test_no_logits_of_a_whole_batch(devices):
     """At V = 37,000 the logits of 4096 tokens are 606 MB; a chunk of 1024 is 152 MB, with its gradient 303 MB."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from test_train_step import compiled_memory\n"
-        "print(compiled_memory(37_000, rows=64 * int(sys.argv[2])))"
-    )
-    environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(devices)]
-    temporaries = int(subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout)
+    code = f"from test_train_step import compiled_memory; print(compiled_memory(37_000, rows={64 * devices}))"
+    temporaries = int(in_a_process(code, devices))
     assert temporaries < 4096 * 37_000 * 4 * 0.75, f"{temporaries:,} bytes"

@@ -76,7 +76,7 @@ def beam_search(
     alpha: float,
     n_best: int = 1,
     max_length: int,
-    growth: tuple[int, Callable[[Cache], Cache]] | None = None,
+    halve: bool = False,
 ) -> Hypotheses:
     """Finds, for each sentence, the outputs Y with the highest log P(Y|X) / lp(Y).
 
@@ -94,10 +94,8 @@ def beam_search(
         alpha: exponent of the length penalty, ≥ 0.
         n_best: outputs returned a sentence, at most `beam`.
         max_length: T, static, at least the largest of `limits`.
-        growth: (room, grow), for a search in two parts. In the first, `cache` has room for `room` positions; it ends
-            there, or as soon as no more than half of the sentences go on. For the second, the others have left, and
-            `grow` makes room for `max_length`. Most outputs are much shorter than they might be, so that each step has
-            less to read and to compute; but there are two loops to compile.
+        halve: once no more than half of the sentences go on, the others leave, and it goes on with half as many.
+            Most outputs are much shorter than the longest, so there is less to compute; but two loops to compile.
 
     Raises:
         UserError: n_best exceeds beam.
@@ -132,23 +130,15 @@ def beam_search(
         # A beam of one is in order, and copying its cache would cost as much as any other's.
         return SearchState(length, new, cache if beam == 1 else reorder(cache, pick(parents, chosen), length))
 
-    def run(state: SearchState, until: int, few: int = 0) -> SearchState:
-        """Up to that position, or until so few sentences go on."""
-        return lax.while_loop(lambda s: (jnp.sum(~s.rows.done) > few) & (s.position < until), advance, state)
+    def run(state: SearchState, few: int) -> SearchState:
+        """Until no more than `few` sentences go on."""
+        return lax.while_loop(lambda s: jnp.sum(~s.rows.done) > few, advance, state)
 
-    def finish(state: SearchState, grow: Callable[[Cache], Cache]) -> Rows:
-        """The rest of the search, for half of the rows at a time; those that go on are put together first."""
-        half = -(-batch // 2)
-        order = jnp.argsort(state.rows.done)
-
-        def finish_half(i: Array, all_rows: Rows) -> Rows:
-            chosen = lax.dynamic_slice_in_dim(order, i * half, half)
-            rows, cache = jax.tree.map(lambda x: x[chosen], (all_rows, state.cache))
-            rows = run(SearchState(state.position, rows, grow(cache)), max_length).rows
-            return jax.tree.map(lambda x, of_half: x.at[chosen].set(of_half), all_rows, rows)
-
-        halves_that_go_on = -(-jnp.sum(~state.rows.done) // half)
-        return lax.fori_loop(0, halves_that_go_on, finish_half, state.rows)
+    def without_half(state: SearchState) -> tuple[Array, SearchState]:
+        """Which rows go on, with others of those that are done to make up half of them; and the state of these."""
+        going_on = jnp.argsort(state.rows.done)[: batch // 2]
+        rows, cache = jax.tree.map(lambda x: x[going_on], (state.rows, state.cache))
+        return going_on, SearchState(state.position, rows, cache)
 
     nothing = jnp.full((batch, n_best), -jnp.inf)
     no_tokens = jnp.full((batch, n_best, max_length + 1), PAD)
@@ -161,11 +151,12 @@ def beam_search(
         done=limits <= 0,
     )
     state = SearchState(jnp.int32(0), start, cache)
-    if growth is None:
-        end = run(state, max_length).rows
+    if halve:
+        state = run(state, few=batch // 2)
+        going_on, rest = without_half(state)
+        end = jax.tree.map(lambda x, of_rest: x.at[going_on].set(of_rest), state.rows, run(rest, few=0).rows)
     else:
-        room, grow = growth
-        end = finish(run(state, room, few=batch // 2), grow)
+        end = run(state, few=0).rows
 
     # Places that no finished hypothesis took go to those that were alive at the limit.
     alive = Hypotheses(

@@ -18,7 +18,7 @@ from vaswani.config import DecodeConfig
 from vaswani.data.tokenizer import END, PAD, Tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
 from vaswani.errors import UserError
-from vaswani.model import build, grow_cache, reorder_cache
+from vaswani.model import build, reorder_cache
 from vaswani.run_directory import RunDirectory
 
 WINDOW = 4096  # lines read, sorted by length and answered together
@@ -76,7 +76,7 @@ class Translator:
         devices = jax.local_devices()
         self.mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
         self._search = jax.jit(
-            partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "room")
+            partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "halve")
         )
 
     def translate(
@@ -155,9 +155,9 @@ class Translator:
             source[row, : len(ids)] = ids
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
-        # Few rows are searched in one part: a second loop would take longer to compile than it ever saves.
-        room = min(2 * bucket, max_length) if rows > FEW_ROWS else 0
-        return jax.device_get(self._search(params, source, limits, n_best=n_best, max_length=max_length, room=room))
+        # Not for few rows: a second loop would take longer to compile than it ever saves.
+        options = {"n_best": n_best, "max_length": max_length, "halve": rows > FEW_ROWS}
+        return jax.device_get(self._search(params, source, limits, **options))
 
     def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
         hypotheses = []
@@ -179,9 +179,9 @@ def _search(
     *,
     n_best: int,
     max_length: int,
-    room: int,
+    halve: bool,
 ) -> Hypotheses:
-    """Encodes and searches one batch, its rows split over the devices; in two parts, unless `room` is 0."""
+    """Encodes and searches one batch, its rows split over the devices."""
 
     def search(params: dict[str, Any], source: jax.Array, limits: jax.Array) -> Hypotheses:
         model = nnx.merge(graphdef, params)
@@ -192,10 +192,9 @@ def _search(
             hidden, cache = model.decode_step(tokens, position, cache)
             return model.logits(hidden), cache
 
-        options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
-        cache = model.init_cache(memory, segments, decode.beam, room or max_length)
-        if room:
-            options["growth"] = room, partial(grow_cache, max_length=max_length)
+        options = {"beam": decode.beam, "alpha": decode.alpha}
+        options |= {"n_best": n_best, "max_length": max_length, "halve": halve}
+        cache = model.init_cache(memory, segments, decode.beam, max_length)
         return beam_search(step, reorder_cache, cache, limits, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.

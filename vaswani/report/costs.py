@@ -11,7 +11,6 @@ from flax import nnx
 
 from vaswani.config import ModelConfig
 from vaswani.model import (
-    CACHE_BLOCK,
     DecoderLayer,
     EncoderLayer,
     MultiHeadAttention,
@@ -163,8 +162,7 @@ def cache_bytes_per_token(layers: int, h: int, d_head: int) -> int:
 
     def cache() -> Any:
         memory, segments = jnp.zeros((1, 1, 64), jnp.bfloat16), jnp.ones((1, 1), jnp.int32)
-        return Transformer(config, 1, nnx.Rngs(0)).init_cache(memory, segments, beam=1, max_length=CACHE_BLOCK)
+        return Transformer(config, 1, nnx.Rngs(0)).init_cache(memory, segments, beam=1, max_length=1)
 
     layer = jax.eval_shape(cache).layers[0]
-    block = sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in (layer.keys, layer.values))
-    return layers * block // CACHE_BLOCK
+    return layers * sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in (layer.keys, layer.values))
