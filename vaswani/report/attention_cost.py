@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -38,7 +39,7 @@ def measure(n: int, queries: int, repetitions: int) -> Measurement:
     K, V = jax.random.normal(jax.random.key(1), (2, 1, n, 1, H, D_K) if cached else (2, 1, n, H, D_K))
 
     def attend(Q: jax.Array, K: jax.Array, V: jax.Array) -> jax.Array:
-        return attention_so_far(Q, K, V, np.int32(n)) if cached else attention(Q, K, V)[0]
+        return attention_so_far(Q, K, V, jnp.int32(n)) if cached else attention(Q, K, V)[0]
 
     compiled = jax.jit(attend).lower(Q, K, V).compile()
     memory: Any = compiled.memory_analysis()
