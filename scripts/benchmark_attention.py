@@ -50,7 +50,7 @@ def measure(f: Callable[..., Any], kind: str, n: int, batch: int, dtype: str, se
     Q, K, V = (jax.random.normal(k, (batch, m, H, D), dtype) for k, m in zip(keys, (queries, n, n), strict=True))
     # As in packed rows: two segments, so that a mask is there which a kernel may not assume away.
     segments = jnp.broadcast_to(jnp.arange(n) < n // 2, (batch, n))
-    mask = (segments[:, -queries:, None] == segments[:, None, :]) if kind != "step" else jnp.ones((batch, 1, n), bool)
+    mask = segments[:, -queries:, None] == segments[:, None, :]
 
     def gradient(Q: Any, K: Any, V: Any, mask: Any) -> Any:
         return jax.grad(lambda *x: f(*x, mask).astype(jnp.float32).sum(), argnums=(0, 1, 2))(Q, K, V)

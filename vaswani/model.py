@@ -65,10 +65,12 @@ def attention_so_far(
         seen = jnp.broadcast_to(jnp.arange(K.shape[1]) < length, (*Q.shape[:2], 1, K.shape[1]))
         return attention(Q[:, :, None], K.swapaxes(1, 2), V.swapaxes(1, 2), seen)[0][:, :, 0]
 
+    Q = Q.astype(jnp.float32)  # products of 16-bit numbers are summed in 32 bits, as in `attention`
+
     def see(t: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         maximum, total, output = so_far
         key, value = (jax.lax.dynamic_index_in_dim(x, t, axis=1, keepdims=False) for x in (K, V))
-        score = jnp.sum(Q * key, axis=-1, dtype=jnp.float32) / np.sqrt(Q.shape[-1])  # [B, K, h]
+        score = jnp.sum(Q * key, axis=-1) / np.sqrt(Q.shape[-1])  # [B, K, h]
         new_maximum = jnp.maximum(maximum, score)
         rescale, weight = jnp.exp(maximum - new_maximum), jnp.exp(score - new_maximum)
         return new_maximum, total * rescale + weight, output * rescale[..., None] + weight[..., None] * value

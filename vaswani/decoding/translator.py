@@ -192,10 +192,9 @@ def _search(
             hidden, cache = model.decode_step(tokens, position, cache)
             return model.logits(hidden), cache
 
-        options = {"beam": decode.beam, "alpha": decode.alpha}
-        options |= {"n_best": n_best, "max_length": max_length, "halve": halve}
+        options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
         cache = model.init_cache(memory, segments, decode.beam, max_length)
-        return beam_search(step, reorder_cache, cache, limits, **options)
+        return beam_search(step, reorder_cache, cache, limits, halve=halve, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.
     rows = PartitionSpec("data")
