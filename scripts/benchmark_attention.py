@@ -1,7 +1,7 @@
 """Time and memory of attention against length: the model's own, and JAX's fused kernel where the device has one.
 
-    scripts/benchmark_attention.py                        # float32, up to 4096 tokens
-    scripts/benchmark_attention.py --dtype bfloat16 --batch 8
+    python scripts/benchmark_attention.py                        # float32, up to 4096 tokens
+    python scripts/benchmark_attention.py --dtype bfloat16 --batch 8
 
 "Prefill" is n queries over n keys, what encoding does; "gradient" is the same with its backward pass, what training
 does; "step" is one query over n cached keys, what decoding does. The base model's heads: h = 8, d_k = d_v = 64.

@@ -3,8 +3,8 @@
 Peers: CTranslate2 (float32), Hugging Face's MarianMTModel.generate, and plain PyTorch with a cache. Everyone turns the
 same lines into text with the same tokenizer, in a process of its own that may use 1 or 2 processors, and takes turns.
 
-    scripts/benchmark_decoding.py runs/multi30k
-    scripts/benchmark_decoding.py runs/multi30k --lines 100 --rounds 1 --peers CTranslate2        # a quick look
+    python scripts/benchmark_decoding.py runs/multi30k
+    python scripts/benchmark_decoding.py runs/multi30k --lines 100 --rounds 1 --peers CTranslate2        # a quick look
 
 Reported: whether greedy outputs are identical; then, by beam search, sentences and tokens a second over the whole set
 at the batch size that suits each best; one line at a time, latency's percentiles; BLEU and the share of lines equal to
@@ -38,7 +38,7 @@ OURS = "ours"
 PEERS = ("CTranslate2", "HF", "PyTorch")
 MODULES = {"CTranslate2": ("ctranslate2",), "HF": ("torch", "transformers"), "PyTorch": ("torch",)}
 OUR_BATCHES = (512, 1024, 2048, 4096)  # source tokens
-TUNING_LINES = 256
+TUNING_LINES = 512
 WARM_UP_LINES = 16
 
 

@@ -1,8 +1,8 @@
 """What `benchmark_gpu.sh` runs: training and decoding speed of a configuration on this device, and how right it is.
 
-    scripts/benchmark_gpu.py train configs/base.toml --set model.dtype=bfloat16
-    scripts/benchmark_gpu.py decode configs/base.toml --set model.dtype=bfloat16
-    scripts/benchmark_gpu.py check configs/base.toml        # loss and gradients against the CPU's, on the same batch
+    python scripts/benchmark_gpu.py train configs/base.toml --set model.dtype=bfloat16
+    python scripts/benchmark_gpu.py decode configs/base.toml --set model.dtype=bfloat16
+    python scripts/benchmark_gpu.py check configs/base.toml    # loss and gradients against the CPU's, on the same batch
 
 Needs no corpus and no peer: tokens are random, and fill their rows.
 """

@@ -3,10 +3,10 @@
 Each side batches as suits it best: packed rows of one shape here, buckets of similar length there. Contestants take
 turns of some seconds, each in a process of its own, and each has all processors while it is its turn.
 
-    scripts/benchmark_training.py configs/multi30k.toml --epochs 1
-    scripts/benchmark_training.py configs/base.toml --prepared prepared/multi30k --seconds 300 \\
+    python scripts/benchmark_training.py configs/multi30k.toml --epochs 1
+    python scripts/benchmark_training.py configs/base.toml --prepared prepared/multi30k --seconds 300 \\
         --set train.tokens_per_update=2048 --set train.row_length=64 --set data.max_tokens=64
-    scripts/benchmark_training.py configs/multi30k.toml --sweep row_length vocabulary --seconds 20
+    python scripts/benchmark_training.py configs/multi30k.toml --sweep row_length vocabulary --seconds 20
 
 Reported for each: useful tokens (not padding, source and target) a second, median and range over the turns; how long
 until the first update is made; the most memory its process held; and the model's FLOP/s, by formula, as a share of the

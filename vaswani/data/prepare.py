@@ -157,12 +157,12 @@ def _build(data: DataConfig, directory: Path) -> None:
     tokenizer = Tokenizer.load(model)
 
     train = _watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
-    encoded = _encode(train, tokenizer, directory, data.train, data.max_tokens, dropped)
+    encoded = encode_set(train, tokenizer, directory, data.train, data.max_tokens, dropped)
     _check_left(encoded["pairs"], data, dropped)
     _say(f"{data.train}: {encoded['pairs']:,} pairs; dropped: {dropped}")
     pairs.path.unlink()
 
-    valid = _encode(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
+    valid = encode_set(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
     manifest = {
         "config": asdict(data),
         "sources": {name: _source(data, name) for name in (data.train, *raw_sets)},
@@ -188,7 +188,7 @@ def _learn_tokenizer(pairs: CleanedPairs, kept: np.ndarray, data: DataConfig, mo
     return learnt
 
 
-def _encode(
+def encode_set(
     pairs: Iterable[Pair],
     tokenizer: Tokenizer,
     directory: Path,

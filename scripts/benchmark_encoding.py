@@ -1,0 +1,55 @@
+"""How long `prepare` takes to encode a training set, against SentencePiece's own encoder on the same lines.
+
+    python scripts/benchmark_encoding.py prepared/wmt_subset_en_de
+
+The text is read again from where it was prepared from. The two take turns: SentencePiece turns all lines into lists of
+ids, in as many threads as `prepare` uses; ours does that, drops what is too long, counts, and writes the arrays.
+"""
+
+import argparse
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+from benchmark_common import machine, run, say, spread
+from pydantic import TypeAdapter
+
+from vaswani.config import DataConfig
+from vaswani.data.cleaning import Dropped
+from vaswani.data.corpus import read_pairs
+from vaswani.data.prepare import PreparedCorpus, encode_set
+from vaswani.run_directory import write_json
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prepared", type=Path, help="a prepared corpus, as prepared/multi30k")
+    parser.add_argument("--pairs", type=int, default=200_000, help="at most so many (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each (%(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/encoding.json"), help="default: %(default)s")
+    a = parser.parse_args()
+    corpus = PreparedCorpus.open(a.prepared)
+    data = TypeAdapter(DataConfig).validate_python(corpus.manifest["config"])
+    pairs = list(islice(read_pairs(data, data.train), a.pairs))
+    lines = [text for pair in pairs for text in pair]
+    results = {"machine": machine(), "pairs": len(pairs), "sentencepiece_seconds": [], "seconds": []}
+    for _ in range(a.rounds):
+        begin = time.perf_counter()
+        corpus.tokenizer.encode_batch(lines)
+        theirs = time.perf_counter()
+        with tempfile.TemporaryDirectory() as directory:
+            encode_set(pairs, corpus.tokenizer, Path(directory), data.train, data.max_tokens, Dropped())
+        results["sentencepiece_seconds"].append(theirs - begin)
+        results["seconds"].append(time.perf_counter() - theirs)
+        say(f"SentencePiece {theirs - begin:.1f} s, prepare {results['seconds'][-1]:.1f} s")
+    ratios = [ours / theirs for ours, theirs in zip(results["seconds"], results["sentencepiece_seconds"], strict=True)]
+    results["ratio"] = spread(ratios)
+    print(f"{len(pairs):,} pairs: {results['ratio']['median']:.2f} times SentencePiece's own time "
+          f"({min(ratios):.2f} to {max(ratios):.2f})")  # fmt: skip
+    a.out.parent.mkdir(parents=True, exist_ok=True)
+    write_json(a.out, results)
+
+
+if __name__ == "__main__":
+    run(main)
