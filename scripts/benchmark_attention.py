@@ -7,7 +7,6 @@
 does; "step" is one query over n cached keys, what decoding does. The base model's heads: h = 8, d_k = d_v = 64.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from benchmark_common import add_common_arguments, machine, percentiles, run, say
+from benchmark_common import machine, make_parser, percentiles, run, takes_out, write_results
 
+from vaswani.console import say
 from vaswani.errors import UserError
 from vaswani.model import attention, attention_so_far
 from vaswani.report.png import COLOURS, caption, drawing
-from vaswani.run_directory import write_json
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 H, D = 8, 64
@@ -89,17 +88,17 @@ def draw(path: Path, results: dict[str, Any]) -> None:
                 axes.minorticks_off()
                 axes.legend()
         m, o = results["machine"], results["options"]
-        what = f"h = {H}, d_k = d_v = {D}, {o['batch']} sentences, {o['dtype']}"
+        what = f"h = {H}, d_k = d_v = {D}, batch of {o['batch']}, {o['dtype']}"
         caption(figure, f"{what}. {m['devices'][0]}, {m['cpu']}, {m['cores']} cores, JAX {m['jax']}, {m['date']}.")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--batch", type=int, default=1, help="sentences (%(default)s)")
     parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="the largest n (%(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on each measurement (%(default)s)")
-    add_common_arguments(parser, "attention")
+    takes_out(parser, "attention")
     a = parser.parse_args()
     if a.batch < 1 or a.longest < LENGTHS[0]:
         raise UserError(f"--batch must be at least 1, --longest at least {LENGTHS[0]}")
@@ -123,10 +122,7 @@ def main() -> None:
                 p50, p95, p99 = (1e3 * found["seconds"][p] for p in ("p50", "p95", "p99"))
                 size = found["cache_bytes" if kind == "step" else "bytes"] / 2**20
                 print(f"{kind:8} {name:5} {n:5}  p50 {p50:9.3f}  p95 {p95:9.3f}  p99 {p99:9.3f} ms  {size:9.2f} MiB")
-    a.out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(a.out.with_suffix(".json"), results)
-    draw(a.out.with_suffix(".png"), results)
-    say(f"{a.out.with_suffix('.json')}, {a.out.with_suffix('.png')}")
+    write_results(a.out, results, draw)
 
 
 if __name__ == "__main__":

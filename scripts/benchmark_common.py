@@ -12,19 +12,21 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vaswani import config as config_module
+from vaswani.arguments import Parser
 from vaswani.config import Config, ModelConfig
+from vaswani.console import say
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
+from vaswani.files import write_json
 
 Product = tuple[int, int, int, int]
 """(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""
@@ -35,15 +37,11 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except UserError as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        say(f"{Path(sys.argv[0]).name}: {error}")
         sys.exit(2)
     except WorkFailed as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        say(f"{Path(sys.argv[0]).name}: {error}")
         sys.exit(1)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def need(*modules: str) -> None:
@@ -127,21 +125,21 @@ def _peak_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def load_config(path: Path, settings: Iterable[str]) -> Config:
-    """A configuration file with `--set` arguments, each KEY=VALUE."""
-    config, known = config_module.load(path), config_module.flatten(Config())
-    changes = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or key not in known:
-            raise UserError(f"--set {setting}: must be KEY=VALUE, as train.tokens_per_update=2048")
-        changes[key] = value
-    return config_module.override(config, changes)
+def make_parser(description: str | None) -> Parser:
+    return Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def add_common_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+def takes_out(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks") / name, metavar="STEM",
                         help="results go to STEM.json and STEM.png (default: %(default)s)")  # fmt: skip
+
+
+def write_results(stem: Path, results: dict[str, Any], draw: Callable[[Path, dict[str, Any]], None]) -> None:
+    """STEM.json, and the drawing STEM.png."""
+    numbers, drawing = (stem.with_name(stem.name + suffix) for suffix in (".json", ".png"))
+    write_json(numbers, results)
+    draw(drawing, results)
+    say(f"{numbers}, {drawing}")
 
 
 def positive(text: str) -> float:

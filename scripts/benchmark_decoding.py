@@ -18,12 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
-from benchmark_common import Remote, add_common_arguments, machine, need, percentiles, run, say, spread
+from benchmark_common import Remote, machine, make_parser, need, percentiles, run, spread, takes_out, write_results
 from benchmark_peers import CTranslate2, HuggingFace, check_supported
 
-from vaswani import checkpoints
 from vaswani.config import DecodeConfig, ModelConfig
+from vaswani.console import say
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
@@ -32,7 +33,7 @@ from vaswani.evaluation.bleu import corpus_bleu
 from vaswani.memory import keep_freed_memory
 from vaswani.pipeline import set_up_jax
 from vaswani.report.png import COLOURS, caption, drawing
-from vaswani.run_directory import RunDirectory, write_json
+from vaswani.run_directory import RunDirectory
 
 OURS = "ours"
 PEERS = ("CTranslate2", "HF", "PyTorch")
@@ -166,7 +167,7 @@ def compete(
         n_tokens = sum(len(ids) + 1 for ids in last.tokens)
         r["sentences_per_s"] = spread([len(lines) / x.seconds for x in answers[name]])
         r["tokens_per_s"] = spread([n_tokens / x.seconds for x in answers[name]])
-        r["bleu"] = corpus_bleu(last.texts, references)
+        r["bleu"], r["signature"] = corpus_bleu(last.texts, references)
         same = [x == y for x, y in zip(last.texts, answers[OURS][-1].texts, strict=True)]
         r["lines_equal_to_ours"] = float(np.mean(same))
         r["peak_bytes"] = c.peak_bytes()
@@ -218,7 +219,7 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("run", type=Path, help="a trained run, as runs/multi30k")
     parser.add_argument("--checkpoint", default="auto", help="averaged, best, last or a step (as `vaswani translate`)")
     parser.add_argument("--prepared", type=Path, help="its corpus (default: prepared/NAME)")
@@ -229,7 +230,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="processors (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each over the whole set (%(default)s)")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="default: all")
-    add_common_arguments(parser, "decoding")
+    takes_out(parser, "decoding")
     a = parser.parse_args()
     if min(a.beam, a.rounds, *a.threads) < 1:
         raise UserError("--beam, --rounds and --threads must be at least 1")
@@ -242,7 +243,8 @@ def main() -> None:
     pairs = zip(*corpus.raw(a.test or config.data.tests[0]), strict=True)
     kept = [pair for pair in pairs if pair[0].strip()][: a.lines or None]  # not every peer takes a blank line
     lines, references = [source for source, _ in kept], [reference for _, reference in kept]
-    params, label = load_params(run_directory, a.checkpoint)
+    translator, label = load_translator(run_directory, a.checkpoint, config.decode)
+    params = jax.tree.map(np.asarray, translator.params)
     peer = (config.model, params, run_directory.tokenizer_path, config.decode)
     makers: dict[str, tuple[Any, ...]] = {OURS: (Ours, run_directory, a.checkpoint, config.decode)}
     makers |= {name: (Peer, name, *peer) for name in a.peers}
@@ -252,22 +254,7 @@ def main() -> None:
         say(f"{threads} thread{'s' if threads > 1 else ''}")
         results["threads"][str(threads)] = compete(makers, threads, lines, references, a)
         print(table(results["threads"][str(threads)], len(lines)))
-    a.out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(a.out.with_suffix(".json"), results)
-    draw(a.out.with_suffix(".png"), results)
-    say(f"{a.out.with_suffix('.json')}, {a.out.with_suffix('.png')}")
-
-
-def load_params(run: RunDirectory, checkpoint: str) -> tuple[Any, str]:
-    """The run's parameters as numpy arrays, and which they are."""
-    import jax
-
-    from vaswani.model import build
-
-    config, V = run.load_config(), Tokenizer.load(run.tokenizer_path).vocab_size
-    like = jax.eval_shape(lambda: build(config.model, V))[1]
-    params, _, label = checkpoints.load_parameters(run, checkpoint, like)
-    return jax.tree.map(np.asarray, params), label
+    write_results(a.out, results, draw)
 
 
 if __name__ == "__main__":

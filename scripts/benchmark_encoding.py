@@ -6,31 +6,29 @@ The text is read again from where it was prepared from. The two take turns: Sent
 ids, in as many threads as `prepare` uses; ours does that, drops what is too long, counts, and writes the arrays.
 """
 
-import argparse
 import tempfile
 import time
 from itertools import islice
 from pathlib import Path
 
-from benchmark_common import machine, run, say, spread
-from pydantic import TypeAdapter
+from benchmark_common import machine, make_parser, run, spread
 
-from vaswani.config import DataConfig
+from vaswani.console import say
 from vaswani.data.cleaning import Dropped
 from vaswani.data.corpus import read_pairs
 from vaswani.data.prepare import PreparedCorpus, encode_set
-from vaswani.run_directory import write_json
+from vaswani.files import write_json
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("prepared", type=Path, help="a prepared corpus, as prepared/multi30k")
     parser.add_argument("--pairs", type=int, default=200_000, help="at most so many (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/encoding.json"), help="default: %(default)s")
     a = parser.parse_args()
     corpus = PreparedCorpus.open(a.prepared)
-    data = TypeAdapter(DataConfig).validate_python(corpus.manifest["config"])
+    data = corpus.config()
     pairs = list(islice(read_pairs(data, data.train), a.pairs))
     lines = [text for pair in pairs for text in pair]
     results = {"machine": machine(), "pairs": len(pairs), "sentencepiece_seconds": [], "seconds": []}
@@ -47,7 +45,6 @@ def main() -> None:
     results["ratio"] = spread(ratios)
     print(f"{len(pairs):,} pairs: {results['ratio']['median']:.2f} times SentencePiece's own time "
           f"({min(ratios):.2f} to {max(ratios):.2f})")  # fmt: skip
-    a.out.parent.mkdir(parents=True, exist_ok=True)
     write_json(a.out, results)
 
 

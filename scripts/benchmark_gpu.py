@@ -1,31 +1,31 @@
 """What `benchmark_gpu.sh` runs: training and decoding speed of a configuration on this device, and how right it is.
 
-    python scripts/benchmark_gpu.py train configs/base.toml --set model.dtype=bfloat16
-    python scripts/benchmark_gpu.py decode configs/base.toml --set model.dtype=bfloat16
+    python scripts/benchmark_gpu.py train configs/base.toml --model.dtype bfloat16
+    python scripts/benchmark_gpu.py decode configs/base.toml --model.dtype bfloat16
     python scripts/benchmark_gpu.py check configs/base.toml    # loss and gradients against the CPU's, on the same batch
 
 Needs no corpus and no peer: tokens are random, and fill their rows.
 """
 
-import argparse
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from benchmark_common import flops, load_config, machine, products, random_pairs, run, spread, time_products
+from benchmark_common import flops, machine, make_parser, products, random_pairs, run, spread, time_products
 
+from vaswani.arguments import resolve, takes_config
 from vaswani.config import Config
 from vaswani.data.packing import Batch, TrainingBatches
 from vaswani.decoding.translator import Translator
+from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import WorkFailed
+from vaswani.files import write_json
 from vaswani.model import build
-from vaswani.run_directory import write_json
 from vaswani.training.loss import CHUNK
-from vaswani.training.sharding import make_mesh, shard_rows
 from vaswani.training.train_step import batch_loss, init_state, make_train_step
 
 TOLERANCES = {"float32": 2e-5, "bfloat16": 3e-2}
@@ -49,14 +49,7 @@ def train(config: Config, V: int, seconds: float) -> dict[str, Any]:
     """Updates as the training loop makes them; every position holds a token."""
     mesh, settings = make_mesh(), config.train
     pairs = random_pairs(4 * settings.tokens_per_update // settings.row_length, settings.row_length, V)
-    batches = TrainingBatches(
-        pairs,
-        row_length=settings.row_length,
-        tokens_per_update=settings.tokens_per_update,
-        max_tokens_per_device=settings.max_tokens_per_device,
-        devices=mesh.size,
-        seed=settings.seed,
-    )
+    batches = TrainingBatches(pairs, settings, mesh.size)
     graphdef, state = init_state(config, V, mesh)
     key, batch = jax.random.key(settings.seed), next(batches)
     before = time.perf_counter()
@@ -113,9 +106,8 @@ def check(config: Config, V: int) -> dict[str, Any]:
     """Loss and gradients of one batch on this device and on the CPU, from the same parameters, without dropout."""
     length = min(config.train.row_length, 64)
     pairs = random_pairs(8, length, V)
-    batches = TrainingBatches(
-        pairs, row_length=length, tokens_per_update=8 * length, max_tokens_per_device=8 * length, devices=1, seed=0
-    )
+    whole = replace(config.train, row_length=length, tokens_per_update=8 * length, max_tokens_per_device=8 * length)
+    batches = TrainingBatches(pairs, whole, devices=1)
     batch = Batch(*(x[0] for x in next(batches)))
     results: dict[str, Any] = {}
     for dtype, tolerance in TOLERANCES.items():
@@ -145,25 +137,25 @@ def check(config: Config, V: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "decode", "check"))
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
+    parser = make_parser(__doc__)
+    parser.add_argument("what", metavar="WHAT", choices=("train", "decode", "check"), help="train, decode or check")
+    takes_config(parser)
+    parser.usage = "%(prog)s WHAT CONFIG --out FILE.json [OPTIONS] [--TABLE.KEY VALUE ...]"
     parser.add_argument("--vocabulary", type=int, default=37_000, help="(%(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of training (%(default)s)")
     parser.add_argument("--sentences", type=int, default=512, help="to decode (%(default)s)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     a = parser.parse_args()
-    config = load_config(a.config, a.set)
-    V = a.vocabulary
+    name = Path(a.config).stem
+    config, V = resolve(a).config, a.vocabulary
     found = {
         "train": lambda: train(config, V, a.seconds),
         "decode": lambda: decode(config, V, a.sentences),
         "check": lambda: check(config, V),
     }[a.what]()
-    write_json(a.out, {"machine": machine(), "what": a.what, "config": str(a.config), "set": a.set, "results": found})
-    for name, value in found.items():
-        print(f"{a.config.stem} {a.what} {name}: {value}")
+    write_json(a.out, {"machine": machine(), "what": a.what, "config": asdict(config), "results": found})
+    for what, value in found.items():
+        print(f"{name} {a.what} {what}: {value}")
     if a.what == "check":
         for dtype, r in found.items():
             if not max(r["loss_difference"], r["gradient_difference"]) <= r["tolerance"]:

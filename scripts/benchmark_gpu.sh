@@ -7,11 +7,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 toy=()
 base=configs/base.toml big=configs/big.toml seconds=20 sentences=512 longest=4096 V=37000 batch=8 each=1
-tokens=(--set train.max_tokens_per_device=25000)
+tokens=(--train.max-tokens-per-device 25000)
 if [[ "${1:-}" == --toy ]]; then
     shift
-    toy=(--set model.N=1 --set model.d_model=32 --set model.d_ff=64 --set model.h=2 --set model.d_k=16
-         --set model.d_v=16 --set train.tokens_per_update=512 --set train.row_length=64 --set data.max_tokens=64)
+    toy=(--model.N 1 --model.d-model 32 --model.d-ff 64 --model.h 2 --model.d-k 16
+         --model.d-v 16 --train.tokens-per-update 512 --train.row-length 64 --data.max-tokens 64)
     seconds=0.1 sentences=4 longest=128 V=300 batch=1 each=0.05 tokens=()
 fi
 if (( $# > 1 )) || [[ "${1:-}" == -* ]]; then
@@ -29,7 +29,7 @@ part() {  # NAME ARGUMENTS...: what fails must not cost the others their turn
     timeout $(( left < 150 ? left : 150 )) "$python" "${@:2}" || { echo "benchmark_gpu.sh: $1 failed (exit code $?)" >&2; failed=1; }
     echo "== $1: $(( SECONDS - begin )) s" >&2
 }
-gpu=scripts/benchmark_gpu.py bf16=(--set model.dtype=bfloat16)
+gpu=scripts/benchmark_gpu.py bf16=(--model.dtype bfloat16)
 part "check" $gpu check $base "${toy[@]}" --vocabulary $V --out "$out/check.json"
 for config in $base $big; do
     name=$(basename "$config" .toml)
@@ -38,6 +38,6 @@ for config in $base $big; do
 done
 part "attention" scripts/benchmark_attention.py --dtype bfloat16 --batch $batch --longest $longest --seconds $each \
     --out "$out/attention"
-part "decode base" $gpu decode $base "${bf16[@]}" --set decode.batch_tokens=16384 "${toy[@]}" --vocabulary $V \
+part "decode base" $gpu decode $base "${bf16[@]}" --decode.batch-tokens 16384 "${toy[@]}" --vocabulary $V \
     --sentences $sentences --out "$out/decode_base.json"
 exit $failed

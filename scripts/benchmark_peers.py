@@ -1,7 +1,8 @@
 """The peers of `benchmark_decoding.py`, with our parameters: each translates token ids into token ids.
 
-A peer is made from (config, params, threads, option), and has
-    options(threads)                     what may be tried for "best"; of each, any may be the fastest
+A peer is made from (config, params, threads), and has
+    options(threads)                     what may be tried; any may be the fastest
+    use(option)                          from now on, one of these, or {"batch": 1}
     search(sources, limits, beam, alpha) -> token ids without end symbol, in the order of the sources
 where a source ends with the end symbol and a limit counts the output's own. Peers whose library bounds a whole batch
 alike take the batch's largest limit.
@@ -55,8 +56,6 @@ def padded(sources: Ids) -> np.ndarray:
 
 class HuggingFace:
     """`MarianMTModel.generate`. Its position table is replaced by ours, so no weight need be permuted."""
-
-    name = "HF MarianMTModel"
 
     def __init__(self, config: ModelConfig, params: dict[str, Any], threads: int):
         import torch  # pyright: ignore[reportMissingImports]
@@ -135,8 +134,6 @@ def marian_state(config: ModelConfig, params: dict[str, Any]) -> dict[str, np.nd
 
 class CTranslate2:
     """float32. Tokens are written as numbers, and its special symbols in its own way."""
-
-    name = "CTranslate2"
 
     def __init__(self, config: ModelConfig, params: dict[str, Any], threads: int):
         import ctranslate2  # pyright: ignore[reportMissingImports]

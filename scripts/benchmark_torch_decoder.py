@@ -20,8 +20,6 @@ class PlainTorch:
     The search is ours: 2·beam candidates, alive and finished sets, penalty ((5 + L) / 6)^α, stop when sure.
     """
 
-    name = "PyTorch with cache"
-
     def __init__(self, config: ModelConfig, params: dict[str, Any], threads: int):
         torch.set_num_threads(threads)
         self.config, self.batch = config, BATCHES[0]

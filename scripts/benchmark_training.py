@@ -5,7 +5,7 @@ turns of some seconds, each in a process of its own, and each has all processors
 
     python scripts/benchmark_training.py configs/multi30k.toml --epochs 1
     python scripts/benchmark_training.py configs/base.toml --prepared prepared/multi30k --seconds 300 \\
-        --set train.tokens_per_update=2048 --set train.row_length=64 --set data.max_tokens=64
+        --train.tokens-per-update 2048 --train.row-length 64 --data.max-tokens 64
     python scripts/benchmark_training.py configs/multi30k.toml --sweep row_length vocabulary --seconds 20
 
 Reported for each: useful tokens (not padding, source and target) a second, median and range over the turns; how long
@@ -13,11 +13,10 @@ until the first update is made; the most memory its process held; and the model'
 rate at which this machine does the products of our update alone (the faster of JAX and PyTorch for each).
 """
 
-import argparse
 import os
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +25,25 @@ from benchmark_common import (
     Job,
     Remote,
     Turn,
-    add_common_arguments,
     flops,
-    load_config,
     machine,
+    make_parser,
     need,
     positive,
     products,
     run,
-    say,
     spread,
+    takes_out,
     time_products,
+    write_results,
 )
 
+from vaswani.arguments import resolve, takes_config
+from vaswani.console import say
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import WorkFailed
 from vaswani.report.png import COLOURS, caption, drawing
-from vaswani.run_directory import write_json
 
 ROW_LENGTHS = (64, 128, 256, 512, 1024)
 VOCABULARIES = (4_000, 8_000, 16_000, 37_000)
@@ -57,23 +57,16 @@ class Ours:
     def __init__(self, job: Job):
         import jax
 
+        from vaswani.devices import make_mesh, shard_rows
         from vaswani.memory import keep_freed_memory
         from vaswani.pipeline import set_up_jax
-        from vaswani.training.sharding import make_mesh, shard_rows
         from vaswani.training.train_step import init_state, make_train_step
 
         keep_freed_memory()  # as the command line does
         set_up_jax()
         config, self._mesh, self._shard = job.config, make_mesh(), shard_rows
         self._device_get = jax.device_get
-        self._batches = TrainingBatches(
-            job.pairs(),
-            row_length=config.train.row_length,
-            tokens_per_update=config.train.tokens_per_update,
-            max_tokens_per_device=config.train.max_tokens_per_device,
-            devices=self._mesh.size,
-            seed=config.train.seed,
-        )
+        self._batches = TrainingBatches(job.pairs(), config.train, self._mesh.size)
         self.shape = self._batches.shape
         self._key = jax.random.key(config.train.seed)
         graphdef, self._state = init_state(config, job.vocab_size, self._mesh)
@@ -250,9 +243,8 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path, help="model and batches, as configs/multi30k.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting; repeatable")
+    parser = make_parser(__doc__)
+    takes_config(parser)
     parser.add_argument("--prepared", type=Path, help="corpus (default: prepared/NAME, with the config's data.name)")
     parser.add_argument("--random", type=int, metavar="V", help="no corpus: random pairs of V tokens, as long as a row")
     parser.add_argument("--contestants", nargs="*", choices=CONTESTANTS[1:], default=list(CONTESTANTS[1:]),
@@ -264,13 +256,12 @@ def main() -> None:
                         help=f"instead: random pairs over {ROW_LENGTHS} tokens a row, or {VOCABULARIES} of vocabulary, "
                         f"{SWEEP_TOKENS} tokens a side in an update")  # fmt: skip
     parser.add_argument("--sweep-points", nargs="+", type=int, help="other points than these (for one --sweep)")
-    add_common_arguments(parser, "training")
-    a = parser.parse_args()
+    takes_out(parser, "training")
+    config = resolve(a := parser.parse_args()).config
     if a.contestants:
         need("torch")
-    config = load_config(a.config, a.set)
     names = ["ours", *a.contestants]
-    results: dict[str, Any] = {"machine": machine(), "config": str(a.config), "set": a.set}
+    results: dict[str, Any] = {"machine": machine(), "config": asdict(config)}
     for sweep in a.sweep:
         results[sweep] = {}
         for point in a.sweep_points or {"row_length": ROW_LENGTHS, "vocabulary": VOCABULARIES}[sweep]:
@@ -289,10 +280,7 @@ def main() -> None:
         V = a.random or PreparedCorpus.open(corpus or "").tokenizer.vocab_size
         results["training"] = compete(Job(config, V, corpus), names, a.turn, a.seconds, a.epochs or 0)
         print(table(results["training"]))
-    a.out.parent.mkdir(parents=True, exist_ok=True)
-    write_json(a.out.with_suffix(".json"), results)
-    draw(a.out.with_suffix(".png"), results)
-    say(f"{a.out.with_suffix('.json')}, {a.out.with_suffix('.png')}")
+    write_results(a.out, results, draw)
 
 
 if __name__ == "__main__":

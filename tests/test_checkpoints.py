@@ -17,7 +17,7 @@ import optax
 import pytest
 
 from vaswani import checkpoints
-from vaswani.checkpoints import BrokenCheckpoint, load_parameters
+from vaswani.checkpoints import BrokenCheckpoint, load_chosen_params
 from vaswani.errors import UserError, WorkFailed
 from vaswani.run_directory import RunDirectory
 
@@ -150,7 +150,7 @@ def test_where_all_are_broken_there_is_none_and_saving_goes_on(run):
     (run.checkpoints / "100.broken").mkdir()  # of an earlier time
     warnings = []
     assert checkpoints.load_newest(run.checkpoints, make_state(), warnings.append) is None
-    assert len(warnings) == 3
+    assert len(warnings) == 3 and "falling back" in warnings[1] and "no other is there" in warnings[2]
     checkpoints.save(run.checkpoints, 10, make_state(1), {})
     assert checkpoints.load_newest(run.checkpoints, make_state(), pytest.fail)[0] == 10
 
@@ -215,6 +215,22 @@ def test_pruning_keeps_the_newest_and_the_best_and_never_deletes_all(run):
     assert_same(checkpoints.load(run.checkpoints, 100, make_state())[0], make_state(100))
 
 
+def test_what_a_stop_or_a_good_validation_saved_is_not_regular(run):
+    for step, on_schedule in ((11, False), (12, True), (0, False), (101, False)):
+        checkpoints.save(run.checkpoints, step, make_state(), {"on_schedule": on_schedule})
+    assert checkpoints.regular(run.checkpoints) == [9, 10, 12, 100, 101]  # the last one in any case
+    checkpoints.prune(run.checkpoints, keep_last=3, best=11)
+    assert checkpoints.steps(run.checkpoints) == [11, 12, 100, 101]
+    checkpoints.save(run.checkpoints, 102, make_state(), {"on_schedule": True})
+    checkpoints.prune(run.checkpoints, keep_last=3, best=11)
+    assert checkpoints.steps(run.checkpoints) == [11, 12, 100, 102]
+    damage(run.checkpoints / "12", "delete manifest")
+    damage(run.checkpoints / "100", "truncate manifest")  # is kept until somebody reads it, who is told what helps
+    assert checkpoints.regular(run.checkpoints) == [100, 102]
+    with pytest.raises(BrokenCheckpoint, match=r"100: broken.*; remove .*100 to average those that are left"):
+        checkpoints.average(run.checkpoints, [100, 102])
+
+
 def test_the_average_is_the_mean_and_of_equal_checkpoints_that_checkpoint(run):
     mean = checkpoints.average(run.checkpoints, [9, 10, 100])
     trees = [mean, *(make_state(step).params for step in (9, 10, 100))]
@@ -230,31 +246,32 @@ def test_the_average_is_the_mean_and_of_equal_checkpoints_that_checkpoint(run):
         checkpoints.average(run.checkpoints, [])
 
 
-def test_parameters_are_found_by_name(run):
+def test_parameters_are_found_by_name(run, capsys):
     like = jax.eval_shape(lambda: make_state().params)
     for which, step in (("auto", 100), ("last", 100), ("best", 10), ("9", 9)):
-        params, meta, label = load_parameters(run, which, like)
+        params, meta, label = load_chosen_params(run, which, like)
         assert_same(params, make_state(step).params)
         assert meta["step"] == step and label == f"step {step}"
     with pytest.raises(
         UserError, match=r"run: no checkpoint '11'; choose averaged, best, last or a step of 9, 10, 100"
     ):
-        load_parameters(run, "11", like)
+        load_chosen_params(run, "11", like)
     with pytest.raises(UserError, match=r"no averaged parameters; `vaswani average .*run` makes them"):
-        load_parameters(run, "averaged", like)
+        load_chosen_params(run, "averaged", like)
     with pytest.raises(UserError, match="of another model: embedding is"):
-        load_parameters(run, "last", make_state(width=6).params)
+        load_chosen_params(run, "last", make_state(width=6).params)
     with pytest.raises(UserError, match="no checkpoints yet"):
-        load_parameters(RunDirectory(run.path / "new"), "auto", like)
+        load_chosen_params(RunDirectory(run.path / "new"), "auto", like)
 
     assert not checkpoints.only_averaged(run)
     average = checkpoints.average(run.checkpoints, [9])
     checkpoints.save_params(run.averaged, average, {"steps": [100]})
     checkpoints.save_params(run.averaged, average, {"steps": [9]})  # replaces
     for which in ("auto", "averaged"):
-        params, meta, label = load_parameters(run, which, like)
+        params, meta, label = load_chosen_params(run, which, like)
         assert_same(params, make_state(9).params)  # numbered layers included
         assert meta == {"steps": [9]} and label == "averaged"
+        assert "up to step 9, and there is one of step 100; `vaswani average" in capsys.readouterr().err
     shutil.rmtree(run.checkpoints)
     assert checkpoints.only_averaged(run)
 
@@ -262,7 +279,7 @@ def test_parameters_are_found_by_name(run):
 def test_a_broken_checkpoint_that_was_asked_for_is_named(run):
     damage(run.checkpoints / "100", "truncate")
     with pytest.raises(BrokenCheckpoint, match=r"checkpoints/100: broken checkpoint: arrays/.* bytes of"):
-        load_parameters(run, "last", make_state().params)
+        load_chosen_params(run, "last", make_state().params)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small file system needs root")

@@ -227,6 +227,11 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     assert capsys.readouterr().err.startswith("vaswani: empty.de: is empty")
 
 
+def test_what_is_printed_is_utf_8_whatever_the_system_has(prepared):
+    prepared.environment = prepared.environment | {"PYTHONIOENCODING": "latin-1"}
+    assert "…" in prepared.vaswani("ablate", "--help").stdout  # which Latin-1 lacks
+
+
 def test_help_lists_the_commands_that_people_give(capsys):
     with pytest.raises(SystemExit):
         cli.run(["--help"])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from tests.sizes import count_parameters
 from vaswani.config import ModelConfig
-from vaswani.model import Transformer, build, count_parameters, dropout, random_bits
+from vaswani.model import Transformer, build, dropout, random_bits
 
 TINY = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
 V = 13
@@ -64,7 +65,7 @@ def test_packed_pairs_do_not_see_each_other(model):
 
 @pytest.mark.parametrize("t", [0, 2, 4])
 def test_no_token_is_seen_before_its_time(model, t):
-    """By a change and by the gradient: what stands at position t moves nothing before t, and moves t (jadore#19)."""
+    """By a change and by the gradient: what stands at position t moves nothing before t, and moves t."""
     source, target = ids(1, 5), ids(1, 6)
     before = logits(model, source, target, [5], [6])
     after = logits(model, source, target.at[0, t].set((target[0, t] + 1) % V), [5], [6])

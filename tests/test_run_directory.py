@@ -1,7 +1,6 @@
-"""Files are written whole or not at all; a run belongs to one process and one configuration."""
+"""A run belongs to one process and one configuration."""
 
 import dataclasses
-import errno
 import json
 import os
 import signal
@@ -13,56 +12,8 @@ import pytest
 from filelock import FileLock
 
 from vaswani.config import Config, ModelConfig, TrainConfig
-from vaswani.errors import UserError, WorkFailed
-from vaswani.run_directory import RunDirectory, atomic_path, read_events, read_json, write_json, write_text
-
-
-def names(directory):
-    return sorted(p.name for p in directory.iterdir())
-
-
-def test_a_written_file_appears_whole_and_keeps_its_suffix(tmp_path):
-    path = tmp_path / "new" / "x.npy"
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(b"abc")
-        assert temporary.suffix == ".npy" and not path.exists()
-    assert path.read_bytes() == b"abc"
-    write_text(path, "ü\r\n\u2028\n")
-    assert path.read_bytes() == "ü\r\n\u2028\n".encode()  # no line end is translated
-    assert names(path.parent) == ["x.npy"]
-
-
-def test_a_failed_write_leaves_what_was_there(tmp_path):
-    path = tmp_path / "scores.json"
-    write_json(path, {"bleu": 27.3})
-    with pytest.raises(KeyError), atomic_path(path) as temporary:
-        temporary.write_text("half")
-        raise KeyError
-    assert json.loads(path.read_text()) == {"bleu": 27.3}
-    assert names(tmp_path) == ["scores.json"]
-
-
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), OSError("4096 requested and 0 written")]
-)
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, error):
-    message = r"x\.npy: cannot be written: no space left on the disk"
-    with pytest.raises(WorkFailed, match=message) as caught, atomic_path(tmp_path / "x.npy") as temporary:
-        temporary.write_text("half")
-        raise error
-    assert "\n" not in str(caught.value)
-    assert names(tmp_path) == []
-
-
-def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WorkFailed, match="cannot be written"):
-        write_text(tmp_path / "file" / "x", "")
-
-
-def test_an_error_of_reading_is_not_taken_for_one_of_writing(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "out"):
-        (tmp_path / "missing").read_text()
+from vaswani.errors import UserError
+from vaswani.run_directory import RunDirectory
 
 
 def test_a_run_keeps_its_configuration_and_versions(tmp_path):
@@ -109,13 +60,6 @@ def test_a_path_that_no_run_can_have_is_named(tmp_path, name, says):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=says):
         RunDirectory(tmp_path / name)
-
-
-def test_what_cannot_be_read_is_one_line(tmp_path):
-    for read in (read_json, read_events):
-        assert not read(tmp_path / "missing")
-        with pytest.raises(UserError, match=f"{tmp_path}: cannot be read: Is a directory"):
-            read(tmp_path)
 
 
 def test_asking_who_holds_a_run_never_keeps_it_from_a_training(tmp_path):

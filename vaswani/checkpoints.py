@@ -26,8 +26,10 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
+from vaswani.console import say
 from vaswani.errors import UserError, WorkFailed
-from vaswani.run_directory import RunDirectory, flush, read_failure, write_failure
+from vaswani.files import flush, read_failure, write_failure
+from vaswani.run_directory import RunDirectory
 
 # Orbax logs whole tracebacks of errors that it raises as well.
 logging.getLogger("absl").setLevel(logging.CRITICAL)
@@ -46,7 +48,8 @@ def save(directory: Path, step: int, state: Any, meta: dict[str, Any]) -> None:
         directory: the run's checkpoints.
         step: updates done.
         state: pytree of jax or numpy arrays.
-        meta: what else a resumed run must know, as JSON: the data's position, patience, best score and step, seconds.
+        meta: what else must be known later, as JSON. To resume: the data's position, the progress. To choose one:
+            "best_step", "on_schedule" (see `regular`). To translate: "tokenizer", its checksum.
 
     Raises:
         WorkFailed: the disk is full or cannot be written; nothing half-written remains, earlier checkpoints stay.
@@ -87,12 +90,15 @@ def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tupl
     Returns:
         Step, state and meta; None where there is no whole checkpoint.
     """
-    for step in reversed(_numbered(directory)):
+    numbered = _numbered(directory)
+    while numbered:
+        step = numbered.pop()
         try:
             return step, *load(directory, step, like)
         except BrokenCheckpoint as error:
             aside = _move_aside(directory / str(step))
-            warn(f"{error}; moved to {aside.name}, falling back to the checkpoint before it")
+            then = "falling back to the checkpoint before it" if numbered else "and no other is there"
+            warn(f"{error}; moved to {aside.name}, {then}")
     return None
 
 
@@ -101,10 +107,27 @@ def steps(directory: Path) -> list[int]:
     return [step for step in _numbered(directory) if (directory / str(step) / "manifest.json").is_file()]
 
 
+def regular(directory: Path) -> list[int]:
+    """The steps that were saved on schedule, and the newest, ascending.
+
+    What a stop or a good validation saved beside them does not count, nor does a start from nothing: the last k of
+    these are the same whether or not a run was stopped on its way.
+    """
+    saved = [step for step in steps(directory) if step]
+    return [step for step in saved if step == saved[-1] or _on_schedule(directory / str(step))]
+
+
+def _on_schedule(path: Path) -> bool:
+    try:
+        return read_meta(path).get("on_schedule", True)
+    except BrokenCheckpoint:  # whoever reads it will say so
+        return True
+
+
 def prune(directory: Path, keep_last: int, best: int | None) -> None:
-    """Deletes all but the newest `keep_last` checkpoints (at least one) and the `best`, and what a killed save left."""
+    """Keeps the newest, the last `keep_last` of the `regular` ones and the `best`; what a killed save left goes too."""
     saved = steps(directory)
-    for step in set(saved[: -max(keep_last, 1)]) - {best}:
+    for step in {*saved[:-1]} - {*regular(directory)[-max(keep_last, 1) :], best}:
         _replace(directory / str(step), None)
     for leftover in [*directory.glob("*.new"), *directory.glob("*.old")]:
         _remove(leftover)
@@ -124,7 +147,10 @@ def average(directory: Path, steps: Sequence[int]) -> dict[str, Any]:
     total = None
     for step in steps:
         path = directory / str(step)
-        _verify(path)
+        try:
+            _verify(path)
+        except BrokenCheckpoint as error:
+            raise BrokenCheckpoint(f"{error}; remove {path} to average those that are left") from None
         tree = _saved_tree(path)
         # An array that is never touched takes no memory: it only says that numpy is wanted.
         params = _load_entry(path, tree, jax.tree.map(lambda saved: np.empty(saved.shape, saved.dtype), tree["params"]))
@@ -157,7 +183,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     return _read_manifest(path)["meta"]
 
 
-def load_parameters(run: RunDirectory, which: str, like: Any) -> tuple[Any, dict[str, Any], str]:
+def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, dict[str, Any], str]:
     """The parameters that a command was asked to use.
 
     Args:
@@ -173,21 +199,27 @@ def load_parameters(run: RunDirectory, which: str, like: Any) -> tuple[Any, dict
         BrokenCheckpoint: its files are not what was written.
     """
     if which == "auto":
-        which = "averaged" if _has_averaged(run) else "last"
+        which = "averaged" if has_averaged(run) else "last"
     if which == "averaged":
-        if not _has_averaged(run):
+        if not has_averaged(run):
             raise UserError(f"{run.path}: no averaged parameters; `vaswani average {run.path}` makes them")
-        return *load_params(run.averaged, like), "averaged"
+        params, meta = load_params(run.averaged, like)
+        if (newest := max(steps(run.checkpoints), default=0)) > max(meta["steps"]):
+            say(
+                f"{run.averaged}: the mean of checkpoints up to step {max(meta['steps']):,}, and there is one of step "
+                f"{newest:,}; `vaswani average {run.path}` renews it, --checkpoint last takes the newest"
+            )
+        return params, meta, "averaged"
     step = _find_step(run, which)
     return *load_params(run.checkpoints / str(step), like), f"step {step}"
 
 
 def only_averaged(run: RunDirectory) -> bool:
     """Whether a run holds averaged parameters but no checkpoint that training could go on from."""
-    return _has_averaged(run) and not steps(run.checkpoints)
+    return has_averaged(run) and not steps(run.checkpoints)
 
 
-def _has_averaged(run: RunDirectory) -> bool:
+def has_averaged(run: RunDirectory) -> bool:
     return (run.averaged / "manifest.json").is_file()
 
 
@@ -297,11 +329,11 @@ def _describe(tree: Any) -> dict[str, list[Any]]:
 def _check_same_arrays(path: Path, saved: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> None:
     for name in [*wanted, *saved]:
         if saved.get(name) != wanted.get(name):
-            there, here = (_say(arrays.get(name)) for arrays in (saved, wanted))
+            there, here = (_in_words(arrays.get(name)) for arrays in (saved, wanted))
             raise UserError(f"{path}: a checkpoint of another model: {name} is {there} there and {here} in this one")
 
 
-def _say(array: list[Any] | None) -> str:
+def _in_words(array: list[Any] | None) -> str:
     return f"{array[0]} {array[1]}" if array else "absent"
 
 

@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints. Exit codes: 0 done, 1 the work failed, 2 the input is wrong."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -35,6 +36,8 @@ def run(argv: Sequence[str]) -> int:
     try:
         if sys.stdout is None:
             raise UserError("standard output is closed; where nobody reads it, say `> /dev/null`")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # whatever the system's: text is UTF-8, and so are our tables
         try:
             arguments = parse(argv)
             arguments.command(arguments)
@@ -96,8 +99,8 @@ def train(a: argparse.Namespace) -> None:
 
 
 def average(a: argparse.Namespace) -> None:
+    from vaswani.console import say
     from vaswani.pipeline import average_run
-    from vaswani.training.metrics import say
 
     steps = average_run(a.run, a.last)
     say(f"{a.run.averaged}: mean of the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
@@ -128,17 +131,17 @@ def evaluate(a: argparse.Namespace) -> None:
         results = evaluate_files(a.run, config, a.checkpoint, a.ref, src=a.src, hyp=a.hyp)
     else:
         results = evaluate_run(a.run, config, a.checkpoint)
-    print_scores(bleu.to_json(results), bleu.format_table(results), a.json)
+    print_result(bleu.to_json(results), bleu.format_table(results), a.json)
 
 
 def reproduce(a: argparse.Namespace) -> None:
+    from vaswani.console import say
     from vaswani.evaluation import bleu
     from vaswani.pipeline import reproduce
-    from vaswani.training.metrics import say
 
     def work() -> None:
         results = reproduce(a.config, a.run)
-        print_scores(bleu.to_json(results), bleu.format_table(results), a.json)
+        print_result(bleu.to_json(results), bleu.format_table(results), a.json)
         say(f"report: {a.run.report_path}")
 
     stoppable(work)
@@ -154,7 +157,7 @@ def status(a: argparse.Namespace) -> None:
     from vaswani.report.status import format_status, read_status
 
     rows = read_status(a.runs)
-    print_scores(rows, format_status(rows, a.runs), a.json)
+    print_result(rows, format_status(rows, a.runs), a.json)
 
 
 def ablate(a: argparse.Namespace) -> None:
@@ -171,13 +174,13 @@ def ablate(a: argparse.Namespace) -> None:
 
     def work() -> None:
         table, failed = ablate(sweep, a.jobs, a.slurm)
-        print_scores(table.to_json(), layout.to_text(table), a.json)
+        print_result(table.to_json(), layout.to_text(table), a.json)
         if failed:
             raise WorkFailed(f"{len(failed)} of {len(sweep.runs)} runs failed; the same command tries them again")
 
     if a.dry_run:
         values = plan.plan(sweep, PREPARED, a.jobs or 1)
-        print_scores(values, plan.format_plan(values), a.json)
+        print_result(values, plan.format_plan(values), a.json)
     else:
         stoppable(work)
 
@@ -195,13 +198,13 @@ def compare(a: argparse.Namespace) -> None:
     from vaswani.ablation.compare import compare, format_comparison
 
     values = compare([RunDirectory.open(run) for run in a.compared], a.set)
-    print_scores(values, format_comparison(values), a.json)
+    print_result(values, format_comparison(values), a.json)
 
 
 def attention(a: argparse.Namespace) -> None:
+    from vaswani.console import say
     from vaswani.pipeline import set_up_jax
     from vaswani.report.attention_map import write_attention
-    from vaswani.training.metrics import say
 
     set_up_jax()
     target, paths = write_attention(a.run, a.text, a.target, a.checkpoint, settings_of_run(a).decode)
@@ -210,15 +213,15 @@ def attention(a: argparse.Namespace) -> None:
 
 
 def paper(a: argparse.Namespace) -> None:
+    from vaswani.console import say
     from vaswani.pipeline import set_up_jax
     from vaswani.report.checks import format_checks, require_reasons, to_json
     from vaswani.report.paper_check import check_paper
-    from vaswani.training.metrics import say
 
     set_up_jax()
     say("recomputing the paper's numbers, which takes about half a minute")
     checks = list(check_paper())
-    print_scores(to_json(checks), format_checks(checks), a.json)
+    print_result(to_json(checks), format_checks(checks), a.json)
     if a.figures:
         from vaswani.report.paper_figures import write_figures
 
@@ -329,7 +332,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def print_scores(values: Any, table: str, as_json: bool) -> None:
+def print_result(values: Any, table: str, as_json: bool) -> None:
     print(json.dumps(values, indent=2, ensure_ascii=False) if as_json else table)
 
 

@@ -416,12 +416,6 @@ def build(config: ModelConfig, vocab_size: int, seed: int = 0) -> tuple[nnx.Grap
     return graphdef, nnx.to_pure_dict(state)
 
 
-def count_parameters(config: ModelConfig, vocab_size: int) -> int:
-    """Without making any of them."""
-    shapes = jax.eval_shape(lambda: build(config, vocab_size)[1])
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
-
-
 def same_segment(queries: Int[Array, "B q"], keys: Int[Array, "B k"]) -> Bool[Array, "B q k"]:
     """A token sees its own sentence pair. (Padding sees padding, which no real token ever looks at.)"""
     return queries[:, :, None] == keys[:, None, :]

@@ -10,16 +10,16 @@ import jax
 
 from vaswani import checkpoints
 from vaswani.config import Config
+from vaswani.console import say
 from vaswani.data.corpus import file_lines
 from vaswani.data.prepare import PreparedCorpus, prepare
 from vaswani.decoding.translator import load_translator
+from vaswani.devices import use_processors
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
-from vaswani.evaluation.sets import evaluate_set, score_set
+from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
 from vaswani.run_directory import RunDirectory
 from vaswani.training.loop import train
-from vaswani.training.metrics import say
-from vaswani.training.sharding import use_processors
 from vaswani.training.signals import Interrupted, StopSignals
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def average_run(run: RunDirectory, last: int | None = None) -> Sequence[int]:
         The steps that were averaged.
     """
     with run.lock():
-        saved = checkpoints.steps(run.checkpoints)
+        saved = checkpoints.regular(run.checkpoints)
         if not saved:
             raise UserError(f"{run.path}: no checkpoints to average; `vaswani train` makes them")
         if last is not None and not 1 <= last <= len(saved):
@@ -104,8 +104,8 @@ def evaluate_files(
     set_up_jax()
     translator, label = load_translator(run, checkpoint, config.decode)
     # Not stored in the run: the file may bear the name of one of its own test sets.
-    hypotheses = [best.text for best, *_ in translator.translate(lines)]
-    return {name: score_set(hypotheses, references, config, label)}
+    hypotheses, truncated = translate_set(translator, lines, name)
+    return {name: score_set(hypotheses, references, config, label, truncated)}
 
 
 def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:

@@ -1,6 +1,5 @@
-"""The names inside a run directory, its lock, and writing files so that a half-written one never counts."""
+"""The names inside a run directory, its lock, and its events."""
 
-import errno
 import importlib.metadata
 import json
 import os
@@ -8,7 +7,7 @@ import platform
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,137 +15,10 @@ from filelock import FileLock, Timeout
 
 from vaswani import config as config_module
 from vaswani.config import Config
-from vaswani.errors import UserError, WorkFailed, alike, did_you_mean
+from vaswani.errors import UserError, alike, did_you_mean
+from vaswani.files import read_failure, write_failure, write_json, write_text
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "sentencepiece", "sacrebleu")
-
-
-@contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Writes a file whole or not at all.
-
-    Missing parent directories are made. The yielded path ends like `path`, for writers that look at the suffix.
-
-    Example:
-        with atomic_path("scores.json") as temporary:
-            temporary.write_text("{}")
-
-    Args:
-        path: the file to write or replace.
-
-    Yields:
-        A path in the same directory, to be written by the caller; it takes the name `path` if the block succeeds and
-        is removed if the block fails.
-
-    Raises:
-        WorkFailed: the disk is full, or the place cannot be written to; what was there before stays.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        flush(temporary)
-        os.replace(temporary, path)
-        flush(path.parent)
-    except OSError as error:
-        raise write_failure(path, error) if _concerns(error, temporary) else error from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Writes `text` as UTF-8, line ends as they are, by `atomic_path`."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
-
-
-def write_json(path: str | Path, value: Any) -> None:
-    """Writes `value` as indented JSON, by `atomic_path`."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds; None where there is no file.
-
-    Raises:
-        UserError: it is not JSON, or cannot be read.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise read_failure(path, error) from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
-
-
-def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
-
-    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise read_failure(path, error) from None
-    events = []
-    needed = {"train": ("step", "loss"), "valid": ("step", "perplexity")}
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(event, dict) or event.get("kind") not in tuple(needed):
-            continue
-        if all(isinstance(event.get(key), int | float) for key in needed[event["kind"]]):
-            events.append(event)
-    return events
-
-
-def read_own_lines(path: Path) -> list[str]:
-    """The lines of a file that this program wrote: UTF-8, ended by "\\n" and nothing else."""
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return [line.removesuffix("\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not as it was written, it is not UTF-8 ({error.reason})") from None
-    except OSError as error:
-        raise read_failure(path, error) from None
-
-
-def read_failure(path: Path, error: OSError) -> UserError:
-    """The one line that says why `path` could not be read."""
-    return UserError(f"{path}: cannot be read: {error.strerror or error}")
-
-
-def write_failure(path: Path, error: OSError) -> WorkFailed:
-    """The one line that says why `path` could not be written."""
-    why = "no space left on the disk" if _is_full(error) else error.strerror or str(error)
-    return WorkFailed(f"{path}: cannot be written: {why}")
-
-
-def flush(path: Path) -> None:
-    """Waits until a file's bytes, or a directory's names, are on the disk: a rename may otherwise get there first."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_full(error: OSError) -> bool:
-    # numpy reports a short write without an errno: "4096 requested and 0 written".
-    return error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and "requested and" in str(error))
-
-
-def _concerns(error: OSError, temporary: Path) -> bool:
-    """Whether the error comes from writing, not from something else that the caller did inside the block."""
-    return _is_full(error) or error.filename in {str(p) for p in (temporary, *temporary.parents)}
 
 
 class RunDirectory:
@@ -293,3 +165,28 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
+
+    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failure(path, error) from None
+    events = []
+    needed = {"train": ("step", "loss"), "valid": ("step", "perplexity")}
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(event, dict) or event.get("kind") not in tuple(needed):
+            continue
+        if all(isinstance(event.get(key), int | float) for key in needed[event["kind"]]):
+            events.append(event)
+    return events

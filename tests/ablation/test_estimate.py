@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.sizes import count_parameters
 from vaswani.ablation import estimate
 from vaswani.ablation.table3 import GROUPS, rows
 from vaswani.config import Config, ModelConfig
-from vaswani.model import count_parameters
 
 V = 37_000
 # Without the embedding, worked from the paper's equations: no bias in attention, biases in the feed-forward network,

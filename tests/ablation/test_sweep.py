@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from vaswani import cli
 from vaswani import config as config_module
 from vaswani.ablation import table3
+from vaswani.ablation.pool import why
 from vaswani.ablation.sweep import Run, Sweep
 from vaswani.errors import UserError
 from vaswani.run_directory import RunDirectory
@@ -118,6 +120,10 @@ def test_a_sweep_is_killed_goes_on_survives_a_crash_and_makes_the_table(prepared
     more = sweep_of(prepared, seeds=3, names=("A", "B"))
     with more.lock():
         assert [run.name for run in more.runs if run.finished()] == ["base-seed0"]
+    # A row's own file may ask for more updates than before.
+    (longer,) = [run for run in sweep_of(prepared).runs if run.name == "base-seed0"]
+    assert longer.finished()
+    assert not replace(longer, config=config_module.override(longer.config, {"train.steps": "400"})).finished()
     # Another set to be scored on leaves the training as it is; only the translating is left.
     base = sweep_of(prepared, set_name="test").runs[0]
     assert not base.finished() and base.steps() == 300
@@ -161,6 +167,15 @@ def test_every_seed_first_then_the_next(prepared):
     assert arguments[arguments.index("--set") :] == [
         "--set", "valid", "--model.positions", "learned", "--train.seed", "1707",
     ]  # fmt: skip
+
+
+def test_why_a_run_failed(tmp_path):
+    log = tmp_path / "log.txt"
+    assert why(log, 0, 1) == "exit code 1"  # a cluster's job that never began has no log
+    log.write_text("of an earlier start\n")
+    assert why(log, log.stat().st_size, 1) == "exit code 1"
+    log.write_text("vaswani: no space left\nTraceback\n")
+    assert why(log, 0, 1) == "no space left" and why(log, 0, -9) == "killed by SIGKILL"
 
 
 def test_progress_is_read_from_a_log_that_is_being_written(tmp_path):

@@ -57,7 +57,8 @@ def test_around_a_small_model():
         "big": (2, 256, 1024, 8, 32, 32),
     }  # fmt: skip
     assert {name: model_of(made[name]) for name in expected} == expected
-    assert made["A1"].note == "h would be 0.5" and made["C3"].note == "N would be 2.667"
+    nearest = "the nearest size that exists is taken"
+    assert made["A1"].note == f"h would be 0.5; {nearest}" and made["C3"].note == f"N would be 2.667; {nearest}"
     assert made["C2"].same_as == "C1"
     assert [made[d].config.model.P_drop for d in ("D1", "D2")] == [0.0, 0.2]
     assert [made[d].config.train.label_smoothing for d in ("D3", "D4")] == [0.0, 0.2]
@@ -81,6 +82,7 @@ def test_rows_are_chosen_by_group_by_name_and_from_files(tmp_path):
         "model.d_ff": (2048, 96),
         "train.warmup": (4000, 10),
     }
+    assert made[-1].note == "train.warmup = 10"  # what no column shows
     with pytest.raises(UserError, match="--rows F: no such row; choose of A, B"):
         rows(Config(), ["F"])
     (tmp_path / "other_data.toml").write_text("[data]\nvocab_size = 500\n")

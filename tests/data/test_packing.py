@@ -3,6 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from vaswani.config import TrainConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.packing import Shape, TrainingBatches, lay_out, one_pass, pack
 from vaswani.data.tokenizer import BEGIN, END
@@ -50,9 +51,9 @@ def expected(pairs):
     )
 
 
-def training(pairs, **kwargs):
-    defaults = dict(row_length=32, tokens_per_update=300, max_tokens_per_device=64, devices=1, seed=1)
-    return TrainingBatches(pairs, **(defaults | kwargs))
+def training(pairs, devices=1, **settings):
+    defaults = dict(row_length=32, tokens_per_update=300, max_tokens_per_device=64, seed=1)
+    return TrainingBatches(pairs, TrainConfig(**(defaults | settings)), devices)
 
 
 def test_two_pairs_in_a_row_by_hand():
@@ -164,7 +165,7 @@ def test_a_pair_longer_than_a_row_or_no_pair_is_an_error():
 @pytest.mark.parametrize("devices", [1, 2])
 def test_one_pass_takes_every_pair_in_one_shape(devices):
     pairs = numbered(300)
-    batches = list(one_pass(pairs, row_length=32, max_tokens_per_device=128, devices=devices))
+    batches = list(one_pass(pairs, TrainConfig(row_length=32, max_tokens_per_device=128), devices))
     (shape,) = {
         batch.source.shape for batch in batches
     }  # one shape, and no more empty rows than batches and devices force
@@ -177,6 +178,6 @@ def test_one_pass_takes_every_pair_in_one_shape(devices):
 
 def test_one_pass_drops_nothing_that_is_too_long_and_is_no_larger_than_needed():
     pairs = encoded([[5] * 70, [6]], [[7] * 3, [8]])
-    (batch,) = one_pass(pairs, row_length=32, max_tokens_per_device=1024, devices=1)
+    (batch,) = one_pass(pairs, TrainConfig(row_length=32, max_tokens_per_device=1024), devices=1)
     assert batch.source.shape == (1, 1, 128)
     assert sorted(unpacked(batch)) == expected(pairs)

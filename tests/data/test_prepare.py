@@ -116,9 +116,14 @@ def test_used_again_only_if_prepared_alike(text, root, capsys):
     assert model.stat().st_mtime_ns == written
     with pytest.raises(UserError, match=r"prepared with data\.vocab_size = 340, not 350; .*--data\.name"):
         prepare(configuration(text, vocab_size=350), root)
-    lines(text, "valid", VALID[:2])
-    with pytest.raises(UserError, match=r"was not prepared from what .*valid\.en.* hold"):
-        prepare(config, root)
+    for name in ("valid", "test"):
+        before = [(text / f"{name}.{side}").read_bytes() for side in ("en", "de")]
+        lines(text, name, VALID[:2])
+        with pytest.raises(UserError, match=rf"was not prepared from what .*{name}\.en.* hold"):
+            prepare(config, root)
+        for side, content in zip(("en", "de"), before, strict=True):
+            (text / f"{name}.{side}").write_bytes(content)
+    prepare(config, root)
 
 
 def test_a_further_test_set_is_added(text, root):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -28,7 +29,9 @@ def test_the_standard_scores_are_sacrebleus():
     assert list(scores) == ["sacreBLEU", "paper BLEU", "lower-cased BLEU", "chrF"]
     assert scores["sacreBLEU"].value == pytest.approx(BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score)
     assert scores["chrF"].value == pytest.approx(CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score)
-    assert bleu.corpus_bleu(HYPOTHESES, REFERENCES) == pytest.approx(scores["sacreBLEU"].value)
+    value, signature = bleu.corpus_bleu(HYPOTHESES, REFERENCES)
+    assert value == pytest.approx(scores["sacreBLEU"].value)
+    assert re.sub(r"\|bs:\d+\|seed:\d+", "", scores["sacreBLEU"].signature) == signature
     assert all(0 <= s.low < s.value < s.high < 100 for s in scores.values())
 
 

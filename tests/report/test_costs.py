@@ -1,7 +1,7 @@
 """Counts by parts against the whole model, formulas against XLA."""
 
+from tests.sizes import count_parameters
 from vaswani.config import ModelConfig
-from vaswani.model import count_parameters
 from vaswani.paper import TABLE_3
 from vaswani.report import costs
 

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import signal
+import threading
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from orbax.checkpoint import v1 as ocp
@@ -15,6 +17,7 @@ from vaswani import config as config_module
 from vaswani.config import Config, TrainConfig
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
+from vaswani.decoding.translator import Translator
 from vaswani.run_directory import RunDirectory
 from vaswani.training import loop
 from vaswani.training.loop import RunProgress, why_finished
@@ -25,12 +28,12 @@ from vaswani.training.train_step import StepMetrics, Sums
 def arrays(run):
     """Step and every array of the newest checkpoint: parameters, and the optimiser's state."""
     step = checkpoints.steps(run / "checkpoints")[-1]
-    return step, ocp.load((run / "checkpoints" / str(step) / "arrays").absolute())
+    path = (run / "checkpoints" / str(step) / "arrays").absolute()
+    like = jax.tree.map(lambda saved: np.empty(saved.shape, saved.dtype), ocp.metadata(path).metadata)
+    return step, ocp.load(path, like)  # as numpy arrays, on however many devices they were
 
 
 def same(a, b) -> bool:
-    import jax
-
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return all(np.array_equal(x, y) for x, y in leaves)
 
@@ -54,10 +57,23 @@ def test_stopping_and_going_on_is_the_same_as_going_straight(trained):
     assert (step, True) == (arrays(cut)[0], same(expected, arrays(cut)[1]))
     meta = [checkpoints.read_meta(run / "checkpoints" / "12") for run in (straight, cut)]
     assert meta[0]["data"] == meta[1]["data"] and meta[0]["data"]["index"] > 0
+    # The average is of the same checkpoints, though the stop made one more on the way.
+    assert checkpoints.regular(cut / "checkpoints") == checkpoints.regular(straight / "checkpoints") == [3, 6, 9, 12]
     by_step = {e["step"]: timeless(e) for e in events(straight, "train")}
     assert {e["step"]: timeless(e) for e in events(cut, "train") if e["step"] in (10, 12)} == {
         step: by_step[step] for step in (10, 12)
     }
+
+
+def test_going_on_is_exact_on_two_devices_too(prepared):
+    flags = prepared.environment["XLA_FLAGS"].replace("device_count=1", "device_count=2")
+    prepared.environment = prepared.environment | {"XLA_FLAGS": flags}
+    for steps in ("4", "7"):
+        done = prepared.vaswani("train", "tiny.toml", "--run", "runs/cut", "--train.steps", steps)
+        assert "on 2 devices" in done.stderr
+    prepared.vaswani("train", "tiny.toml", "--run", "runs/straight", "--train.steps", "7")
+    (_, straight), (_, cut) = (arrays(prepared.path / run) for run in ("runs/straight", "runs/cut"))
+    assert same(straight, cut)
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(trained):
@@ -184,11 +200,7 @@ def test_an_update_that_is_not_finite_is_counted_and_its_data_left_behind(prepar
     meta = checkpoints.read_meta(run / "checkpoints/12")
     assert meta["progress"]["skipped"] == 12 and events(run, "train")[-1]["skipped"] == 12
     settings = config_module.load(prepared.path / "tiny.toml").train
-    batches = TrainingBatches(
-        PreparedCorpus.open(prepared.path / "prepared/tiny").pairs("train"), row_length=settings.row_length,
-        tokens_per_update=settings.tokens_per_update, max_tokens_per_device=settings.max_tokens_per_device,
-        devices=1, seed=settings.seed,
-    )  # fmt: skip
+    batches = TrainingBatches(PreparedCorpus.open(prepared.path / "prepared/tiny").pairs("train"), settings, devices=1)
     for _ in range(24):
         next(batches)
     assert meta["data"] == batches.state
@@ -204,7 +216,39 @@ def test_a_signal_between_compiling_and_the_first_update_is_saved_too(prepared, 
     with pytest.raises(Interrupted):
         in_this_process(prepared, 12)
     assert checkpoints.steps(prepared.path / "runs/tiny/checkpoints") == [0]
+    assert "no checkpoints to average" in prepared.vaswani("average", "runs/tiny", code=2).stderr
     assert "going on from step 0" in prepared.vaswani("train", "tiny.toml", "--train.steps", "1").stderr
+
+
+def test_a_signal_during_a_validations_search_is_heeded_at_once(prepared, monkeypatch):
+    """A cluster gives half a minute; the search, with what it must compile first, may take longer."""
+    over, left = threading.Event(), []
+
+    def translate(self, lines):
+        os.kill(os.getpid(), signal.SIGTERM)
+        over.wait(60)
+        return iter(())
+
+    def leave(code):
+        left.append((code, over.is_set()))
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(Translator, "translate", translate)
+    monkeypatch.setattr(loop, "leave_at_once", leave)
+    with pytest.raises(Interrupted):
+        in_this_process(prepared, 12)
+    assert left == [(128 + signal.SIGTERM, False)]
+    over.set()
+    saved = checkpoints.steps(prepared.path / "runs/tiny/checkpoints")
+    assert saved == [3, 6] and not events(prepared.path / "runs/tiny", "valid")
+
+
+def test_another_text_is_refused(trained):
+    manifest = trained.path / "prepared/tiny/manifest.json"
+    content = json.loads(manifest.read_text())
+    content["sets"]["train"]["tokens"][0] += 1
+    manifest.write_text(json.dumps(content))
+    assert "runs/tiny: was begun on another text than prepared/tiny" in trained.refused("train", "tiny.toml")
 
 
 def test_a_truncated_checkpoint_is_moved_aside(trained):
@@ -232,7 +276,7 @@ def test_the_time_bound_counts_all_starts_together(prepared):
 
 
 def test_validation_perplexity_is_unsmoothed(prepared):
-    """ε_ls 0 and 0.1 see the same perplexity with the same parameters (NeMo#2099)."""
+    """ε_ls 0 and 0.1 see the same perplexity with the same parameters."""
     found = []
     for epsilon in ("0.0", "0.1"):
         settings = ["--train.label-smoothing", epsilon, "--train.lr-scale", "1e-30", "--run", f"runs/{epsilon}"]

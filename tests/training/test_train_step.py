@@ -16,7 +16,7 @@ from jax.sharding import AxisType
 from vaswani import model as transformer
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
-from vaswani.training.sharding import DATA, make_mesh, shard_rows
+from vaswani.devices import DATA, make_mesh, shard_rows
 from vaswani.training.train_step import batch_loss, gradients, init_state, make_train_step
 
 TINY = Config(
@@ -61,7 +61,7 @@ def gradients_of(micro_batches: int, devices: int = 1):
 
 
 def test_one_update_of_eight_rows_is_four_micro_batches_of_two():
-    """A sum over tokens divided by all of them, never a mean of means (OpenNMT-py#2209)."""
+    """A sum over tokens divided by all of them, never a mean of means."""
     whole, sums = gradients_of(1)
     parts, part_sums = gradients_of(4)
     assert sums.target_tokens == part_sums.target_tokens == (unequal_batch().target_segments > 0).sum()
@@ -78,11 +78,12 @@ def in_a_process(code: str, devices: int) -> str:
     return subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
 
 
-def test_one_device_is_several(tmp_path):
+def test_one_device_is_several_with_micro_batches_or_without(tmp_path):
     path = tmp_path / "gradients.npz"
     code = (
         "import jax, numpy as np; from test_train_step import gradients_of\n"
-        "several = [x for devices in (2, 8) for x in jax.tree.leaves(gradients_of(1, devices))]\n"
+        "ways = ((2, 2), (1, 8))  # micro-batches, devices\n"
+        "several = [x for way in ways for x in jax.tree.leaves(gradients_of(*way))]\n"
         f"np.savez({str(path)!r}, *several)"
     )
     in_a_process(code, devices=8)

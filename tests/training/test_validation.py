@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vaswani.config import Config, ModelConfig
+from vaswani.devices import make_mesh
 from vaswani.errors import UserError
-from vaswani.training.sharding import make_mesh
 from vaswani.training.validation import Validation
 
 

@@ -8,11 +8,13 @@ one seed none; so with few seeds an interval is rather too narrow.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from vaswani.evaluation.significance import RESAMPLES, SEED, Estimate, check_counts
+from vaswani.evaluation import significance
+from vaswani.evaluation.significance import RESAMPLES, SEED, Estimate
 
 _METRIC = BLEU()
 
@@ -20,20 +22,9 @@ Statistics = np.ndarray
 """Of one run: [lines, counts], the sums of which sacreBLEU makes a score of."""
 
 
-def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
-    """What BLEU (sacreBLEU's, 13a, cased) needs to know of each line.
-
-    Raises:
-        UserError: unequal counts, or none.
-    """
-    check_counts(hypotheses, references)
-    return np.asarray(_METRIC._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
-
-
-def bleu(counts: Statistics, times: np.ndarray | None = None) -> float:
-    """BLEU of a set in which each line stands `times` times, by default once."""
-    sums = counts.sum(0) if times is None else times @ counts
-    return float(_METRIC._compute_score_from_stats(sums.tolist()).score)
+# Cased BLEU by sacreBLEU with its default (13a) tokenisation.
+statistics = partial(significance.statistics, _METRIC)
+bleu = partial(significance.score_of, _METRIC)
 
 
 def differences(
@@ -67,8 +58,6 @@ def differences(
     state = for_rows.bit_generator.state
     for name, runs in rows.items():
         for_rows.bit_generator.state = state  # the same draws for every row
-        drawn = np.sort(over_drawn_seeds(name, for_rows) - base_drawn)
-        tail = resamples // 40
         value = float(np.mean([bleu(run) for run in runs]) - base_mean)
-        found[name] = Estimate(value, float(drawn[tail]), float(drawn[-1 - tail]))
+        found[name] = significance.estimate(value, over_drawn_seeds(name, for_rows) - base_drawn)
     return found

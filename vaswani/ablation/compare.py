@@ -39,6 +39,7 @@ def compare(runs: Sequence[RunDirectory], set_name: str | None) -> dict[str, Any
         "set": set_name,
         "lines": len(references),
         "resamples": RESAMPLES,
+        "signature": scores[0].signature,
         "runs": [
             {
                 "run": score.system,

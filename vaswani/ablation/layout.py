@@ -160,7 +160,7 @@ def _notes(table: Table) -> list[str]:
         if row.same_as:
             notes.append(f"{row.row}: the same model as {row.same_as} here, trained once for both.")
         if row.note:
-            notes.append(f"{row.row}: {row.note}; the nearest size that exists was taken.")
+            notes.append(f"{row.row}: {row.note}.")
         steps = {result.steps for result in row.results} - {row.settings["steps"]}
         if steps:
             made = ", ".join(f"{result.steps:,}" for result in row.results)

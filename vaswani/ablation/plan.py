@@ -5,7 +5,7 @@ from typing import Any
 
 from vaswani.ablation import estimate
 from vaswani.ablation.sweep import Sweep
-from vaswani.training.metrics import duration
+from vaswani.console import duration
 
 
 def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def format_plan(values: dict[str, Any]) -> str:
     ]
     notes = [f"{row}: the same model as {other} here, trained once for both" for row, other in
              values["same_models"].items()]  # fmt: skip
-    notes += [f"{row}: {note}; the nearest size that exists is taken" for row, note in values["notes"].items()]
+    notes += [f"{row}: {note}" for row, note in values["notes"].items()]
     basis = (
         "by the speed of the runs so far"
         if values["measured"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from vaswani.ablation.jobs import Job, Start
 from vaswani.ablation.progress import Progress
 from vaswani.ablation.sweep import Run
+from vaswani.console import duration, say
 from vaswani.evaluation.bleu import read_evaluation
-from vaswani.training.metrics import duration, say
 from vaswani.training.signals import StopSignals
 
 SAVING_SECONDS = 60.0
@@ -98,6 +98,8 @@ def _note_end(progress: Progress, run: Run, code: int, log_start: int, stopping:
 
 def why(log: Path, start: int, code: int) -> str:
     """The reason of a failure, from what the process wrote last."""
+    if not log.exists():  # a job of a cluster that never began
+        return f"exit code {code}"
     with open(log, "rb") as file:
         file.seek(start)
         lines = [line for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]

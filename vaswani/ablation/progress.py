@@ -12,7 +12,7 @@ from rich.console import Console
 from vaswani.ablation import estimate
 from vaswani.ablation.jobs import Job
 from vaswani.ablation.sweep import Sweep
-from vaswani.training.metrics import duration
+from vaswani.console import duration
 
 REFRESH_SECONDS = 2.0
 

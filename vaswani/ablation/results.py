@@ -13,8 +13,9 @@ from vaswani.ablation.sweep import Run, Sweep
 from vaswani.ablation.table3 import PAPER_BASE, Row
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, Estimate
+from vaswani.files import read_own_lines, write_json, write_text
 from vaswani.paper import Variation
-from vaswani.run_directory import RunDirectory, read_own_lines, write_json, write_text
+from vaswani.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from vaswani.config import Config
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import read_evaluation
-from vaswani.run_directory import RunDirectory, read_events, read_json, write_json, write_text
+from vaswani.files import read_json, write_json, write_text
+from vaswani.run_directory import RunDirectory, read_events
 
 # What may change between two starts of a sweep, because no result depends on it.
 FREE_BETWEEN_STARTS = {
@@ -58,8 +59,9 @@ class Run:
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
         current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
+        bounds = record["bounds"] == bounds_of(self.config)  # those of a row's own file may have changed
         alike = scored is not None and scored.checkpoint == f"step {record['step']}" and scored.decode == decode
-        return record if current and alike else None
+        return record if current and bounds and alike else None
 
     @property
     def log(self) -> Path:
@@ -147,4 +149,11 @@ def note_finished(run: RunDirectory) -> None:
         if event["kind"] == "valid" and event["step"] == step:
             perplexity = event["perplexity"]
     elapsed = checkpoints.read_meta(run.checkpoints / str(step))["progress"]["elapsed_s"]
-    write_json(run.path / "finished.json", {"step": step, "perplexity": perplexity, "seconds": round(elapsed, 1)})
+    record = {"step": step, "perplexity": perplexity, "seconds": round(elapsed, 1)}
+    write_json(run.path / "finished.json", record | {"bounds": bounds_of(run.load_config())})
+
+
+def bounds_of(config: Config) -> dict[str, float]:
+    """The settings that decide when a training ends."""
+    train = config.train
+    return {"steps": train.steps, "max_minutes": train.max_minutes, "patience": train.patience}

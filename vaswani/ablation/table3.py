@@ -23,6 +23,13 @@ from vaswani.paper import TABLE_3, Variation
 PAPER_BASE = TABLE_3[0]
 PAPER_ROWS = {variation.row: variation for variation in TABLE_3}
 GROUPS = ("A", "B", "C", "D", "E", "big")
+COLUMNS = {
+    **{name: f"model.{name}" for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")},
+    "epsilon_ls": "train.label_smoothing",
+    "steps": "train.steps",
+    "positions": "model.positions",
+}
+"""Of the table: the setting that each shows."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Row:
     name: str
     config: Config
     note: str = ""
-    """What the rule asks for where it does not exist: "h would be 0.5"."""
+    """What the table's columns do not say: "h would be 0.5; the nearest …", or what a row of one's own changes."""
     same_as: str = ""
     """An earlier row that is the same model trained alike, so that its runs serve both."""
 
@@ -48,10 +55,8 @@ class Row:
 
 def table_settings(config: Config) -> dict[str, Any]:
     """A configuration in the columns of Table 3."""
-    model = config.model
-    sizes = {name: getattr(model, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")}
-    rest = {"epsilon_ls": config.train.label_smoothing, "steps": config.train.steps, "positions": model.positions}
-    return sizes | rest
+    values = config_module.flatten(config)
+    return {name: values[key] for name, key in COLUMNS.items()}
 
 
 def rows(base: Config, names: Sequence[str]) -> list[Row]:
@@ -79,17 +84,18 @@ def rows(base: Config, names: Sequence[str]) -> list[Row]:
     found = {"base": Row("base", base)}
     for variation in TABLE_3[1:]:  # all of them: which row's runs serve another must not depend on what was asked for
         try:
-            config, note = vary(base, variation)
+            config, missing = vary(base, variation)
         except UserError:
             if variation.row in wanted:
                 raise
             continue
+        note = f"{missing}; the nearest size that exists is taken" if missing else ""
         found[variation.row] = Row(variation.row, config, note, _first_equal(config, found))
     for file in files:
         name, config = Path(file).stem, _from_file(base, Path(file))
         if name in found:
             raise UserError(f"--rows {file}: there is a row {name!r} already; give the file another name")
-        found[name] = Row(name, config, "", _first_equal(config, found))
+        found[name] = Row(name, config, _further_changes(base, config), _first_equal(config, found))
         wanted.add(name)
     return [row for name, row in found.items() if name in wanted]
 
@@ -142,6 +148,12 @@ def _nearest(wish: Fraction, unit: int) -> int:
 
 def _first_equal(config: Config, rows: dict[str, Row]) -> str:
     return next((row.name for row in rows.values() if row.config == config), "")
+
+
+def _further_changes(base: Config, config: Config) -> str:
+    """Those that are no column of Table 3."""
+    changed = config_module.differences(base, config).items()
+    return ", ".join(f"{key} = {value}" for key, (_, value) in changed if key not in COLUMNS.values())
 
 
 def _from_file(base: Config, path: Path) -> Config:

@@ -8,7 +8,6 @@ import csv
 import gzip
 import json
 import os
-import sys
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from vaswani.config import DataConfig, ToyConfig
+from vaswani.console import say
 from vaswani.errors import UserError
-from vaswani.run_directory import read_failure
+from vaswani.files import read_failure
 
 Pair = tuple[str, str]
 
@@ -258,7 +258,7 @@ def _read_hub(data: DataConfig, split: str) -> Iterator[Pair]:
     import datasets
 
     hub_split = data.splits.get(split, split)
-    print(f"reading {hub_split} of {data.corpus} from the Hugging Face hub", file=sys.stderr)
+    say(f"reading {hub_split} of {data.corpus} from the Hugging Face hub")
     try:
         rows = datasets.load_dataset(data.corpus, data.subset or None, split=hub_split, streaming=True)
         for number, row in enumerate(rows, start=1):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vaswani.config import TrainConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.tokenizer import BEGIN, PAD
 from vaswani.errors import UserError
@@ -68,25 +69,14 @@ class TrainingBatches(Iterator[Batch]):
     devices and micro-batches do not share evenly, is filled up with empty rows.
     """
 
-    def __init__(
-        self,
-        pairs: EncodedPairs,
-        *,
-        row_length: int,
-        tokens_per_update: int,
-        max_tokens_per_device: int,
-        devices: int,
-        seed: int,
-    ):
+    def __init__(self, pairs: EncodedPairs, train: TrainConfig, devices: int):
         """Nothing is planned yet.
 
         Args:
             pairs: the training set.
-            row_length: tokens of a row, a side.
-            tokens_per_update: tokens a side, over all devices; a row counts whole.
-            max_tokens_per_device: tokens a side that one device computes at once.
+            train: row_length, tokens_per_update (over all devices; a row counts whole), max_tokens_per_device, and the
+                seed, from which the order of the pairs follows.
             devices: how many share the rows of a micro-batch.
-            seed: the order of the pairs follows from it.
 
         Raises:
             UserError: no pairs, or a pair longer than a row.
@@ -95,10 +85,10 @@ class TrainingBatches(Iterator[Batch]):
             raise UserError("there are no training pairs to make batches of")
         self._pairs = pairs
         self._lengths = (pairs.source_lengths, pairs.target_lengths)
-        _check_lengths(*self._lengths, row_length)
-        self._rows_per_update = math.ceil(tokens_per_update / row_length)
-        self._seed = seed
-        self.shape = Shape.of(self._rows_per_update, row_length, max_tokens_per_device, devices)
+        _check_lengths(*self._lengths, train.row_length)
+        self._rows_per_update = math.ceil(train.tokens_per_update / train.row_length)
+        self._seed = train.seed
+        self.shape = Shape.of(self._rows_per_update, train.row_length, train.max_tokens_per_device, devices)
         self.state = {"epoch": 0, "index": 0}
 
     @property
@@ -125,24 +115,22 @@ class TrainingBatches(Iterator[Batch]):
         return _chunks(pack(*self._lengths, self.shape.row_length, rng), self._rows_per_update)
 
 
-def one_pass(pairs: EncodedPairs, *, row_length: int, max_tokens_per_device: int, devices: int) -> Iterator[Batch]:
+def one_pass(pairs: EncodedPairs, train: TrainConfig, devices: int) -> Iterator[Batch]:
     """Every pair once, packed, in a fixed order: for validation.
 
     Args:
         pairs: the validation set. Nothing may be dropped from it: where a pair is longer than `row_length`, the rows
             are as long as it needs, rounded up to a multiple of 64.
-        row_length: tokens of a row, a side.
-        max_tokens_per_device: tokens a side that one device computes at once.
+        train: row_length and max_tokens_per_device.
         devices: how many share the rows.
 
     Returns:
         Batches of one micro-batch, all of one shape; as few as the devices allow, the last filled up with empty rows.
     """
     longest = max(pairs.source_lengths.max(initial=0), pairs.target_lengths.max(initial=0))
-    if longest > row_length:
-        row_length = math.ceil(longest / 64) * 64
+    row_length = train.row_length if longest <= train.row_length else math.ceil(longest / 64) * 64
     rows = list(pack(pairs.source_lengths, pairs.target_lengths, row_length))
-    shape = Shape.of(len(rows), row_length, max_tokens_per_device, devices)._replace(micro_batches=1)
+    shape = Shape.of(len(rows), row_length, train.max_tokens_per_device, devices)._replace(micro_batches=1)
     for chunk in _chunks(iter(rows), shape.rows):
         yield lay_out(pairs, chunk, shape)
 

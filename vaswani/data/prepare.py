@@ -10,7 +10,6 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,17 +20,15 @@ from typing import Any, TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import track
 
 from vaswani.config import Config, DataConfig, ToyConfig, differences
+from vaswani.console import say, watched
 from vaswani.data.cleaning import CleanedPairs, Dropped, clean, sample
 from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_jsonl
 from vaswani.data.encoded import EncodedPairs, Writer
 from vaswani.data.tokenizer import Tokenizer, learn
 from vaswani.errors import UserError
-from vaswani.run_directory import atomic_path, read_failure, read_json, write_failure, write_json
+from vaswani.files import atomic_path, read_failure, read_json, write_failure, write_json
 
 T = TypeVar("T")
 
@@ -39,6 +36,7 @@ T = TypeVar("T")
 LEARN_FROM_PAIRS = 1_000_000
 LONGEST_NAME = 200  # bytes; file systems allow 255, and endings are added
 CHUNK = 10_000  # pairs encoded at a time
+ANOTHER_NAME = "choose another name with --data.name, or remove it"
 
 
 class PreparedCorpus:
@@ -74,6 +72,13 @@ class PreparedCorpus:
         if tokenizer.checksum != manifest["tokenizer"]["sha256"]:
             raise UserError(f"{path / 'tokenizer.model'}: not the tokenizer that this corpus was encoded with")
         return cls(path, manifest, tokenizer)
+
+    def config(self) -> DataConfig:
+        """What it was prepared with."""
+        try:
+            return TypeAdapter(DataConfig).validate_python(self.manifest["config"])
+        except ValidationError:
+            raise UserError(f"{self.path}: was prepared by another version of vaswani; {ANOTHER_NAME}") from None
 
     def pairs(self, name: str) -> EncodedPairs:
         """The encoded pairs of the training or validation set, by the set's name (`data.train`, `data.valid`)."""
@@ -147,7 +152,7 @@ def _build(data: DataConfig, directory: Path) -> None:
 
     dropped = Dropped()
     pairs = CleanedPairs(directory / ".cleaned.jsonl")  # no set begins with a dot
-    pairs.fill(clean(_watched(read_pairs(data, data.train), f"reading {data.train}"), data.max_length_ratio, dropped))
+    pairs.fill(clean(watched(read_pairs(data, data.train), f"reading {data.train}"), data.max_length_ratio, dropped))
     first = pairs.first_of_equals(dropped) if data.deduplicate else np.ones(len(pairs), bool)
     kept = sample(first, data.limit)
     _check_left(int(kept.sum()), data, dropped)
@@ -156,10 +161,10 @@ def _build(data: DataConfig, directory: Path) -> None:
     learnt = _learn_tokenizer(pairs, kept, data, model)
     tokenizer = Tokenizer.load(model)
 
-    train = _watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
+    train = watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
     encoded = encode_set(train, tokenizer, directory, data.train, data.max_tokens, dropped)
     _check_left(encoded["pairs"], data, dropped)
-    _say(f"{data.train}: {encoded['pairs']:,} pairs; dropped: {dropped}")
+    say(f"{data.train}: {encoded['pairs']:,} pairs; dropped: {dropped}")
     pairs.path.unlink()
 
     valid = encode_set(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
@@ -181,10 +186,10 @@ def _learn_tokenizer(pairs: CleanedPairs, kept: np.ndarray, data: DataConfig, mo
         shutil.copyfile(data.tokenizer, model)
         return {"from": data.tokenizer}
     learning = sample(kept, LEARN_FROM_PAIRS)
-    _say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
+    say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
     learnt = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
     if learnt["skipped"]:
-        _say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
+        say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
     return learnt
 
 
@@ -249,17 +254,11 @@ def _checksum(path: Path) -> str:
 
 def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
     """Checks that the corpus is the one that would be prepared now, and adds test sets it lacks."""
-    another_name = "choose another name with --data.name, or remove it"
-    try:
-        old = TypeAdapter(DataConfig).validate_python(corpus.manifest["config"])
-    except ValidationError:
-        raise UserError(f"{corpus.path}: was prepared by another version of vaswani; {another_name}") from None
-    if differ := differences(_essentials(old), _essentials(data)):
+    if differ := differences(_essentials(corpus.config()), _essentials(data)):
         listed = ", ".join(f"data.{key} = {was!r}, not {now!r}" for key, (was, now) in differ.items())
-        raise UserError(f"{corpus.path}: was prepared with {listed}; {another_name}")
-    if data.dir:
-        _check_sources(corpus, data, another_name)
-    _say(f"{corpus.path}: prepared already, used again")
+        raise UserError(f"{corpus.path}: was prepared with {listed}; {ANOTHER_NAME}")
+    _check_sources(corpus, data)
+    say(f"{corpus.path}: prepared already, used again")
     if set(data.tests) <= set(corpus.manifest["config"]["tests"]):
         return corpus
     with _only_one(corpus.path.parent, corpus.path.name):
@@ -269,7 +268,7 @@ def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
                 manifest["sets"][name] = {"pairs": _store_raw(data, name, corpus.path)}
                 manifest["config"]["tests"].append(name)
                 manifest["sources"][name] = _source(data, name)
-                _say(f"{corpus.path}: test set {name} added")
+                say(f"{corpus.path}: test set {name} added")
         write_json(corpus.path / "manifest.json", manifest)
     return PreparedCorpus.open(corpus.path)
 
@@ -281,17 +280,23 @@ def _essentials(data: DataConfig) -> DataConfig:
     return replace(data, name="", dir="", tests=(), splits=splits, toy=toy)
 
 
-def _check_sources(corpus: PreparedCorpus, data: DataConfig, another_name: str) -> None:
-    """Refuses files that are there but are not those that were prepared."""
-    for name in (data.train, data.valid):
-        recorded = [file["sha256"] for file in corpus.manifest["sources"][name].get("files", [])]
-        try:
-            files = find_files(data, name)
-        except UserError:
-            continue  # the prepared corpus does not need them any more
-        if recorded != [_checksum(path) for path in files]:
+def _check_sources(corpus: PreparedCorpus, data: DataConfig) -> None:
+    """Refuses sets that can be read and are not those that were prepared, or stored since."""
+    for name in dict.fromkeys((data.train, data.valid, *data.tests)):
+        if (recorded := corpus.manifest["sources"].get(name)) is None:
+            continue  # a test set that will be added
+        if data.dir:
+            try:
+                files = find_files(data, name)
+            except UserError:
+                continue  # the prepared corpus does not need them any more
+            if [file["sha256"] for file in recorded.get("files", [])] != [_checksum(path) for path in files]:
+                raise UserError(
+                    f"{corpus.path}: was not prepared from what {', '.join(map(str, files))} hold; {ANOTHER_NAME}"
+                )
+        elif "split" in recorded and recorded["split"] != (split := data.splits.get(name, name)):
             raise UserError(
-                f"{corpus.path}: was not prepared from what {', '.join(map(str, files))} hold; {another_name}"
+                f"{corpus.path}: its {name} is the split {recorded['split']!r}, not {split!r}; {ANOTHER_NAME}"
             )
 
 
@@ -318,7 +323,7 @@ def _only_one(root: Path, name: str) -> Iterator[None]:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        _say(f"{root / name}: another process prepares it; waiting")
+        say(f"{root / name}: another process prepares it; waiting")
         lock.acquire()
     except OSError as error:
         raise write_failure(root / name, error) from None
@@ -326,14 +331,3 @@ def _only_one(root: Path, name: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
-    """The items, with a progress bar where a person watches."""
-    quiet = not sys.stderr.isatty()
-    console = Console(stderr=True)
-    return track(items, escape(what), total=total, console=console, transient=True, disable=quiet)
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)

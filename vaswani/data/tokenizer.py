@@ -14,7 +14,7 @@ from pathlib import Path
 import sentencepiece
 
 from vaswani.errors import UserError
-from vaswani.run_directory import atomic_path, read_failure
+from vaswani.files import atomic_path, read_failure
 
 PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = (PAD, BEGIN, END, UNKNOWN)

@@ -11,12 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 
 from vaswani import checkpoints
 from vaswani.config import DecodeConfig
+from vaswani.console import say
 from vaswani.data.tokenizer import END, PAD, Tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
+from vaswani.devices import DATA, make_mesh, replicated
 from vaswani.errors import UserError
 from vaswani.model import build, reorder_cache
 from vaswani.run_directory import RunDirectory
@@ -45,7 +47,7 @@ BLANK = Hypothesis("", 0.0, 0.0, 0)
 
 
 class Translator:
-    """Translates by beam search (section 6.1) on all of this process's devices.
+    """Translates by beam search (section 6.1) on all devices.
 
     Batches have few shapes: a source is padded to a bucket, 16 tokens or a double of it, a batch to one of two numbers
     of rows a bucket. Each shape is compiled when first met, and kept as long as the translator.
@@ -73,8 +75,7 @@ class Translator:
                 self.max_source_length = model.config.max_positions
                 self.bound = f"model.max_positions = {model.config.max_positions}"
 
-        devices = jax.local_devices()
-        self.mesh = jax.make_mesh((len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices)
+        self.mesh = make_mesh()
         self._search = jax.jit(
             partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "halve")
         )
@@ -96,12 +97,12 @@ class Translator:
             UserError: n_best exceeds the beam.
         """
         check_n_best(n_best, self.decode.beam)  # here and not in the generator, which would wait for its first use
-        return self._translate(iter(lines), n_best, on_warning or partial(print, file=sys.stderr))
+        return self._translate(iter(lines), n_best, on_warning or say)
 
     def _translate(
         self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None]
     ) -> Iterator[list[Hypothesis]]:
-        params = jax.device_put(self.params, NamedSharding(self.mesh, PartitionSpec()))
+        params = jax.device_put(self.params, replicated(self.mesh))
         done = 0
         while window := list(islice(lines, WINDOW)):
             sources = self._encode(window, done + 1, on_warning)
@@ -172,7 +173,7 @@ class Translator:
 def _search(
     graphdef: nnx.GraphDef,
     decode: DecodeConfig,
-    mesh: jax.sharding.Mesh,
+    mesh: Mesh,
     params: dict[str, Any],
     source: jax.Array,
     limits: jax.Array,
@@ -197,7 +198,7 @@ def _search(
         return beam_search(step, reorder_cache, cache, limits, halve=halve, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.
-    rows = PartitionSpec("data")
+    rows = PartitionSpec(DATA)
     return jax.shard_map(search, mesh=mesh, in_specs=(PartitionSpec(), rows, rows), out_specs=rows, check_vma=False)(
         params, source, limits
     )
@@ -207,7 +208,7 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     """A run's model, ready to translate, without its corpus.
 
     Args:
-        checkpoint: "auto", "averaged", "best", "last" or a step, as in `checkpoints.load_parameters`.
+        checkpoint: "auto", "averaged", "best", "last" or a step, as in `checkpoints.load_chosen_params`.
         decode: how to search.
 
     Returns:
@@ -218,7 +219,7 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     """
     config, tokenizer = run.load_config(), Tokenizer.load(run.tokenizer_path)
     graphdef, params = jax.eval_shape(lambda: build(config.model, tokenizer.vocab_size))
-    params, meta, label = checkpoints.load_parameters(run, checkpoint, params)
+    params, meta, label = checkpoints.load_chosen_params(run, checkpoint, params)
     if meta["tokenizer"] != tokenizer.checksum:
         raise UserError(f"{run.tokenizer_path}: not the tokenizer that {label} of {run.path} was trained with")
     return Translator(graphdef, params, tokenizer, decode), label

@@ -20,7 +20,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, SEED, bootstrap, check_counts
-from vaswani.run_directory import read_json
+from vaswani.files import read_json
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 _QUOTES = str.maketrans(dict.fromkeys("„“”", '"'))
@@ -59,17 +59,19 @@ class SetEvaluation:
     """Source lines that were longer than the longest allowed and lost their ends."""
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Cased BLEU by sacreBLEU with its default (13a) tokenisation, without an interval: for validation.
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """Cased BLEU by sacreBLEU with its default (13a) tokenisation, without an interval, and its signature.
 
-    >>> round(corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."]), 1)
-    100.0
+    >>> corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."])[1].split("|version")[0]
+    'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
 
     Raises:
         UserError: unequal counts, or none.
     """
     check_counts(hypotheses, references)
-    return BLEU(force=True).corpus_score(hypotheses, [references]).score
+    metric = BLEU(force=True)
+    value = metric.corpus_score(hypotheses, [references]).score
+    return value, str(metric.get_signature())
 
 
 def score(

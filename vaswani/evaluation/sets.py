@@ -1,15 +1,14 @@
 """Translating whole sets and scoring them in every convention; what `vaswani evaluate` does."""
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 
-from rich.progress import track
-
 from vaswani.config import Config
+from vaswani.console import say, watched
 from vaswani.decoding.translator import Translator
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation, score, to_json
-from vaswani.run_directory import RunDirectory, write_json, write_text
+from vaswani.files import write_json, write_text
+from vaswani.run_directory import RunDirectory
 
 
 def evaluate_set(
@@ -25,19 +24,27 @@ def evaluate_set(
 
     Writes translations/NAME.txt, NAME.source.txt and NAME.reference.txt, and the scores into evaluation.json.
     """
+    hypotheses, truncated = translate_set(translator, sources, name)
+    for suffix, lines in (("", hypotheses), (".source", sources), (".reference", references)):
+        # A cell of a table may hold line ends, and here a line is a sentence.
+        text = "".join(line.replace("\n", " ") + "\n" for line in lines)
+        write_text(run.translations / f"{name}{suffix}.txt", text)
+    result = score_set(hypotheses, references, config, checkpoint, truncated)
+    sets = read_evaluation(run.evaluation_path) | {name: result}
+    write_json(run.evaluation_path, to_json(sets))
+    return result
+
+
+def translate_set(translator: Translator, sources: Sequence[str], name: str) -> tuple[list[str], int]:
+    """The best translation of each line, and how many lines had to be cut; `name` is the set's, for messages."""
     truncated: list[str] = []
 
     def warn(message: str) -> None:
         truncated.append(message)
-        print(f"{name}: {message}", file=sys.stderr)
+        say(f"{name}: {message}")
 
-    hypotheses = [best.text for best, *_ in _progress(translator.translate(sources, on_warning=warn), name, sources)]
-    for suffix, lines in (("", hypotheses), (".source", sources), (".reference", references)):
-        write_text(run.translations / f"{name}{suffix}.txt", "".join(line + "\n" for line in lines))
-    result = score_set(hypotheses, references, config, checkpoint, len(truncated))
-    sets = read_evaluation(run.evaluation_path) | {name: result}
-    write_json(run.evaluation_path, to_json(sets))
-    return result
+    translations = translator.translate(sources, on_warning=warn)
+    return [best.text for best, *_ in watched(translations, f"translating {name}", len(sources))], len(truncated)
 
 
 def score_set(
@@ -46,13 +53,3 @@ def score_set(
     """Scores given translations; `checkpoint` says where they are from."""
     scores = score(hypotheses, references, config.data.target)
     return SetEvaluation(scores, len(references), checkpoint, dataclasses.asdict(config.decode), truncated)
-
-
-def _progress(translations, name: str, sources: Sequence[str]):
-    from rich.console import Console
-
-    console = Console(stderr=True, markup=False)
-    return track(
-        translations, f"translating {name}", len(sources), console=console, transient=True,
-        disable=not sys.stderr.isatty(),
-    )  # fmt: skip

@@ -33,6 +33,8 @@ class PairedScore:
     """A system's score, and how likely a difference from the baseline at least this large is by chance."""
 
     system: str
+    signature: str
+    """sacreBLEU's, of metric and test."""
     estimate: Estimate
     p_value: float | None
     """None for the baseline itself."""
@@ -54,6 +56,28 @@ def check_counts(hypotheses: Sequence[str], references: Sequence[str], where: st
         raise UserError(f"{prefix}no lines to score")
 
 
+def statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """What a metric of sacreBLEU needs to know of each line, [lines, counts]: a corpus score is a function of the sums.
+
+    Raises:
+        UserError: unequal counts of lines, or none.
+    """
+    check_counts(hypotheses, references)
+    return np.asarray(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
+
+
+def score_of(metric: Metric, counts: np.ndarray, times: np.ndarray | None = None) -> float:
+    """The score of a set in which each line stands `times` times, by default once."""
+    sums = counts.sum(0) if times is None else times @ counts
+    return float(metric._compute_score_from_stats(sums.tolist()).score)
+
+
+def estimate(value: float, resampled: Sequence[float] | np.ndarray) -> Estimate:
+    """A value with the interval that leaves out a fortieth of the resampled ones at either end."""
+    scores, tail = np.sort(resampled), len(resampled) // 40
+    return Estimate(float(value), float(scores[tail]), float(scores[-1 - tail]))
+
+
 def bootstrap(
     metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES, seed: int = SEED
 ) -> Estimate:
@@ -69,21 +93,14 @@ def bootstrap(
     Returns:
         The score of the set itself and the interval that leaves out a fortieth of the resampled scores at either end.
     """
-    # Every corpus score is a function of sums over lines, so a resample is a weighting of the lines by how often each
-    # was drawn. (sacreBLEU's own helper makes a [resamples, lines, counts] array, gigabytes for a large set.)
-    per_line = np.asarray(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
-    value = metric._compute_score_from_stats(per_line.sum(0).tolist()).score
+    # (sacreBLEU's own helper makes a [resamples, lines, counts] array, gigabytes for a large set.)
+    counts = statistics(metric, hypotheses, references)
     metric.n_bootstrap, metric.seed = resamples, str(seed)
 
-    lines = len(per_line)
+    lines = len(counts)
     rng = np.random.default_rng(seed)
-    scores = []
-    for _ in range(resamples):
-        times_drawn = np.bincount(rng.choice(lines, size=lines), minlength=lines)
-        scores.append(metric._compute_score_from_stats((times_drawn @ per_line).tolist()).score)
-    scores.sort()
-    tail = resamples // 40
-    return Estimate(float(value), float(scores[tail]), float(scores[-1 - tail]))
+    drawn = (np.bincount(rng.choice(lines, size=lines), minlength=lines) for _ in range(resamples))
+    return estimate(score_of(metric, counts), [score_of(metric, counts, times) for times in drawn])
 
 
 def paired_bootstrap(
@@ -108,11 +125,13 @@ def paired_bootstrap(
     test = PairedTest(
         list(systems.items()), {"metric": metric or BLEU()}, [references], test_type="bs", n_samples=resamples
     )
-    _, columns = test()
+    signatures, columns = test()
+    (signature,) = signatures.values()
     results: list[Any] = next(column for name, column in columns.items() if name != "System")
     return [
         PairedScore(
             name,
+            str(signature),
             Estimate(float(r.score), float(r.mean - r.ci), float(r.mean + r.ci)),
             None if r.p_value is None else float(r.p_value),
         )

@@ -19,10 +19,11 @@ from vaswani.config import DecodeConfig
 from vaswani.data.tokenizer import BEGIN, END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
+from vaswani.files import write_text
 from vaswani.model import MultiHeadAttention, Transformer, attention, build
 from vaswani.report.page import write_report
 from vaswani.report.png import caption, drawing
-from vaswani.run_directory import RunDirectory, write_text
+from vaswani.run_directory import RunDirectory
 
 LONGEST = 64
 """Tokens on either side; the words of more could not be read."""

@@ -135,7 +135,7 @@ def variation_config(variation: Variation) -> ModelConfig:
 
 
 def parameters_without_embedding(config: ModelConfig) -> int:
-    """All but the one matrix of V·d_model: `count_parameters` by parts, which takes a sixth of its time."""
+    """All but the one matrix of V·d_model, by parts, which takes a sixth of the time of making the whole model."""
     layer = sum(module_parameters(part, config) for part in (EncoderLayer, DecoderLayer))
     return config.N * layer + 2 * module_parameters(Positions, config)
 

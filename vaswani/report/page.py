@@ -15,8 +15,9 @@ from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
+from vaswani.files import read_json, read_own_lines, write_text
 from vaswani.report.plots import Metrics, curves, read_metrics
-from vaswani.run_directory import RunDirectory, read_json, read_own_lines, write_text
+from vaswani.run_directory import RunDirectory
 
 LINES_SHOWN = 10
 """Of each test set: this many chosen at random, and as many of the worst."""

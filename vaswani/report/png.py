@@ -10,7 +10,7 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from vaswani.run_directory import atomic_path
+from vaswani.files import atomic_path
 
 INK, SOFT, GRID = "#1d1f24", "#63666e", "#dcdcd6"
 BLUE, ORANGE, GREEN, PURPLE = COLOURS = ("#1f5fbf", "#d07a1c", "#2c8a57", "#8b4bb3")

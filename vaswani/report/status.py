@@ -46,7 +46,7 @@ def _fill(row: dict[str, Any], run: RunDirectory) -> None:
     row["in_use_by"] = run.holder()
     config, saved = run.load_config(), checkpoints.steps(run.checkpoints)
     row |= {"step": max(saved, default=0), "steps": config.train.steps}
-    row |= {"checkpoints": saved, "averaged": run.averaged.exists()}
+    row |= {"checkpoints": saved, "averaged": checkpoints.has_averaged(run)}
     for event in read_events(run.metrics_path):
         row["step"] = max(row["step"], event["step"])
         if event["kind"] == "valid":

@@ -13,14 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from vaswani import checkpoints
 from vaswani.config import Config
+from vaswani.console import duration, say
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import Tokenizer
+from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import UserError, WorkFailed
 from vaswani.run_directory import RunDirectory
-from vaswani.training.metrics import MetricsLog, Window, duration, say
+from vaswani.training.metrics import MetricsLog, Window
 from vaswani.training.optimizer import learning_rate
-from vaswani.training.sharding import make_mesh, shard_rows
 from vaswani.training.signals import Interrupted, StopSignals, leave_at_once, run_unless_stopped
 from vaswani.training.train_step import Params, TrainState, init_state, make_train_step
 from vaswani.training.validation import Validation
@@ -85,20 +86,18 @@ def _train(
 ) -> None:
     mesh = make_mesh()
     pairs = corpus.pairs(config.data.train)
-    batches = TrainingBatches(
-        pairs,
-        row_length=config.train.row_length,
-        tokens_per_update=config.train.tokens_per_update,
-        max_tokens_per_device=config.train.max_tokens_per_device,
-        devices=mesh.size,
-        seed=config.train.seed,
-    )
+    batches = TrainingBatches(pairs, config.train, mesh.size)
     graphdef, state = init_state(config, corpus.tokenizer.vocab_size, mesh)
     progress = RunProgress()
     found = checkpoints.load_newest(run.checkpoints, state._asdict(), warn=say)
     if found is not None:
         _, loaded, meta = found
         state = TrainState(**loaded)
+        if meta["corpus"] != corpus.manifest["sets"][config.data.train]:
+            raise UserError(
+                f"{run.path}: was begun on another text than {corpus.path} holds now; "
+                "choose the corpus it was trained on, or another run with --run"
+            )
         batches.state = meta["data"]
         progress = RunProgress(**meta["progress"])
     elif init is not None:
@@ -121,17 +120,28 @@ def _train(
     data_position = batches.state
     batch = next(batches)
 
-    def save() -> None:
-        meta = {"data": data_position, "progress": asdict(progress), "best_step": progress.best_step}
-        checkpoints.save(run.checkpoints, step, state._asdict(), meta | {"tokenizer": corpus.tokenizer.checksum})
+    last_save, saved_step = time.monotonic(), step if found else None
+
+    def save(on_schedule: bool) -> None:
+        nonlocal last_save, saved_step
+        meta = {
+            "data": data_position,
+            "progress": asdict(progress),
+            "best_step": progress.best_step,
+            "on_schedule": on_schedule,
+            "tokenizer": corpus.tokenizer.checksum,
+            "corpus": corpus.manifest["sets"][config.data.train],
+        }
+        checkpoints.save(run.checkpoints, step, state._asdict(), meta)
         checkpoints.prune(run.checkpoints, config.train.keep_last, progress.best_step)
+        last_save, saved_step = time.monotonic(), step
 
     say("compiling the training step (once; a second start takes it from the cache) …")
     before = time.monotonic()
     jitted = make_train_step(graphdef, config, mesh)
     train_step = run_unless_stopped(lambda: jitted.lower(state, shard_rows(batch, mesh), root_key).compile(), stop)
     if train_step is None:
-        save()
+        save(on_schedule=False)
         say(f"stopped at step {step:,}, before the first update; the same command starts again")
         leave_at_once(128 + (stop.received or 0))
     say(f"compiled in {time.monotonic() - before:.1f} s")
@@ -140,34 +150,33 @@ def _train(
     validate = Validation(config, corpus, graphdef, state.params, mesh)
     window = Window()
     started = time.monotonic() - progress.elapsed_s  # compiling is not counted
-    last_save, saved_step, non_finite = time.monotonic(), step if found else None, 0
+    last_save, non_finite, cut_off = time.monotonic(), 0, False
     console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with _progress_bar(console) as bar:
         task = bar.add_task("training", total=config.train.steps, completed=step)
         while True:
             # First what follows an update: a run that a signal stopped may still owe the validation of its last step.
-            due = step % config.train.valid_every == 0 or finished
-            if due and progress.validated_step != step and not stop.received:
+            validation_due = step % config.train.valid_every == 0 or finished
+            news = False
+            if validation_due and progress.validated_step != step and not stop.received:
                 pause = time.monotonic()
                 result = validate(state.params, stop)
                 window.started += time.monotonic() - pause
+                cut_off = result is None
                 if result is not None:
                     improved = _note_validation(result["perplexity"], step, progress)
                     progress.elapsed_s = time.monotonic() - started
                     log.write("valid", step, **result, elapsed_s=round(progress.elapsed_s, 1))
                     console.print(_valid_text(step, result, improved, progress))
                     finished = why_finished(config, step, progress)
-                    if improved or saved_step == step:  # a checkpoint from before knows nothing of the validation
-                        save()
-                        last_save, saved_step = time.monotonic(), step
+                    news = improved or saved_step == step  # a checkpoint from before knows nothing of the validation
             minutes = (time.monotonic() - last_save) / 60
-            due = step > 0 and (
+            on_schedule = step > 0 and bool(
                 (config.train.checkpoint_every and step % config.train.checkpoint_every == 0)
                 or (config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes)
             )
-            if (due or finished or stop.received) and saved_step != step:
-                save()
-                last_save, saved_step = time.monotonic(), step
+            if news or ((on_schedule or finished or stop.received) and saved_step != step):
+                save(on_schedule)
             if finished or stop.received:
                 break
             state, metrics = train_step(state, shard_rows(batch, mesh), root_key)
@@ -205,6 +214,8 @@ def _train(
     else:
         assert stop.received is not None
         say(f"stopped at step {step:,}; the same command goes on from there")
+        if cut_off:  # its search may still be under way in a thread
+            leave_at_once(128 + stop.received)
         raise Interrupted(stop.received)
 
 
@@ -214,7 +225,7 @@ def _initial_params(init: RunDirectory, corpus: PreparedCorpus, like: Params) ->
             f"--init {init.path}: its tokenizer is not that of {corpus.path}; prepare the corpus with it: "
             f"--data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
         )
-    params, _, label = checkpoints.load_parameters(init, "auto", like)
+    params, _, label = checkpoints.load_chosen_params(init, "auto", like)
     say(f"starting from the parameters of {init.path} ({label})")
     return params
 

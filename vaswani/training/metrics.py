@@ -1,17 +1,12 @@
 """What a run says of itself: one console line and one line of metrics.jsonl an event, TensorBoard where installed."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from vaswani.run_directory import RunDirectory, read_events, write_text
-
-
-def say(message: str) -> None:
-    """A message to the person, on stderr, as it is."""
-    print(message, file=sys.stderr, flush=True)
+from vaswani.files import write_text
+from vaswani.run_directory import RunDirectory, read_events
 
 
 class MetricsLog:
@@ -67,7 +62,7 @@ class Window:
         """Loss and nll in nats per target token; tokens without padding."""
         seconds = max(time.monotonic() - self.started, 1e-9)
         loss, nll, target_tokens, source_tokens = (
-            float(sum(getattr(s, name) for s in self.sums))
+            sum(float(getattr(s, name)) for s in self.sums)  # as int32 the tokens of a long window would overflow
             for name in ("loss", "nll", "target_tokens", "source_tokens")
         )
         return {
@@ -80,14 +75,3 @@ class Window:
             "target_tokens_per_s": round(target_tokens / seconds),
             "seconds_per_update": round(seconds / len(self.sums), 4),
         }
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(59.6), duration(3599), duration(90061)
-    ('1m00s', '59m59s', '25h01m')
-    """
-    minutes, seconds = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60}h{minutes % 60:02d}m"
-    return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from vaswani.training.metrics import say
+from vaswani.console import say
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class StopSignals:
 def run_unless_stopped(work: Callable[[], T], stop: StopSignals) -> T | None:
     """The result of `work`, or None as soon as a stop is asked for.
 
-    Python runs signal handlers between its own instructions, and compiling is one long call into C++: so it is done
-    in a thread, while this one waits for the signal.
+    Python runs signal handlers between its own instructions, and compiling or searching is one long call into C++: so
+    it is done in a thread, while this one waits for the signal. What was given up goes on there; see `leave_at_once`.
     """
     result: list[T] = []
     failure: list[BaseException] = []
@@ -65,7 +65,7 @@ def run_unless_stopped(work: Callable[[], T], stop: StopSignals) -> T | None:
 
 
 def leave_at_once(exit_code: int) -> NoReturn:
-    """Ends the process without waiting for a compilation that is still under way in a thread."""
+    """Ends the process without waiting for what is still under way in a thread."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

@@ -14,9 +14,9 @@ from jax.sharding import Mesh, PartitionSpec
 from vaswani import model as transformer
 from vaswani.config import Config
 from vaswani.data.packing import Batch
+from vaswani.devices import DATA, replicated
 from vaswani.training.loss import Loss, smoothed_cross_entropy
 from vaswani.training.optimizer import make_optimizer
-from vaswani.training.sharding import DATA, replicated
 
 Params = dict[str, Any]
 
@@ -47,7 +47,7 @@ class StepMetrics(NamedTuple):
 def init_state(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.GraphDef, TrainState]:
     """A fresh model and optimiser, made in place on every device of the mesh."""
     optimizer = make_optimizer(config.model, config.train)
-    graphdef, _ = nnx.split(nnx.eval_shape(lambda: transformer.Transformer(config.model, vocab_size, nnx.Rngs(0))))
+    graphdef, _ = jax.eval_shape(lambda: transformer.build(config.model, vocab_size))
 
     # Under jit with the final sharding: a state that had to be moved would make the first update compile twice.
     @partial(jax.jit, out_shardings=replicated(mesh))
@@ -145,15 +145,11 @@ def make_train_step(
 
 
 def make_eval_step(graphdef: nnx.GraphDef, mesh: Mesh) -> Callable[[Params, Batch], Sums]:
-    """Sums of the loss of a batch, without dropout or smoothing: teacher-forced, as in Table 3."""
+    """Sums of the loss of [1, rows, row_length], without dropout or smoothing: teacher-forced, as in Table 3."""
 
     def on_one_device(params: Params, batch: Batch) -> Sums:
-        def one_micro_batch(total: Sums, micro_batch: Batch):
-            return jax.tree.map(jnp.add, total, batch_loss(graphdef, params, micro_batch, 0.0, None)), None
-
-        counts = jnp.zeros((), jnp.int32)
-        total, _ = jax.lax.scan(one_micro_batch, Sums(jnp.zeros(()), jnp.zeros(()), counts, counts), batch)
-        return jax.lax.psum(total, DATA)
+        rows = jax.tree.map(lambda x: x[0], batch)
+        return jax.lax.psum(batch_loss(graphdef, params, rows, 0.0, None), DATA)
 
     return jax.jit(
         jax.shard_map(

@@ -12,10 +12,10 @@ from vaswani.config import Config
 from vaswani.data.packing import one_pass
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.decoding.translator import Translator
+from vaswani.devices import shard_rows
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
-from vaswani.training.sharding import shard_rows
-from vaswani.training.signals import StopSignals
+from vaswani.training.signals import StopSignals, run_unless_stopped
 from vaswani.training.train_step import Params, make_eval_step
 
 SAMPLES = 3
@@ -29,13 +29,7 @@ class Validation:
         self.mesh = mesh
         self.eval_step = make_eval_step(graphdef, mesh)
         pairs = corpus.pairs(config.data.valid)
-        self.batches = partial(
-            one_pass,
-            pairs,
-            row_length=config.train.row_length,
-            max_tokens_per_device=config.train.max_tokens_per_device,
-            devices=mesh.size,
-        )
+        self.batches = partial(one_pass, pairs, config.train, mesh.size)
         longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
         if config.model.positions == "learned" and longest > config.model.max_positions:
             raise UserError(
@@ -58,12 +52,13 @@ class Validation:
         result: dict[str, Any] = {"perplexity": round(math.exp(min(nll / tokens, 700)), 4), "bleu": None, "samples": []}
         if self.sources:
             self.translator.params = params
-            hypotheses = []
-            for best, *_ in self.translator.translate(self.sources):
-                hypotheses.append(best.text)
-                if stop.received:
-                    return None
-            result["bleu"] = round(corpus_bleu(hypotheses, self.references), 2)
+            hypotheses = run_unless_stopped(
+                lambda: [best.text for best, *_ in self.translator.translate(self.sources)], stop
+            )
+            if hypotheses is None:
+                return None
+            bleu, signature = corpus_bleu(hypotheses, self.references)
+            result |= {"bleu": round(bleu, 2), "signature": signature}
             triples = list(zip(self.sources, self.references, hypotheses, strict=True))
             result["samples"] = [{"source": s, "reference": r, "hypothesis": h} for s, r, h in triples[:SAMPLES]]
         return result

@@ -1,4 +1,4 @@
-"""Data parallelism: every device holds all parameters and computes its share of an update's rows."""
+"""Data parallelism: every device holds all parameters and computes its share of the rows, in training and in search."""
 
 import os
 from contextlib import suppress

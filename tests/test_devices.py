@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from vaswani.training.sharding import available_processors
+from vaswani.devices import available_processors
 
 
 @pytest.mark.skipif(
@@ -17,7 +17,7 @@ from vaswani.training.sharding import available_processors
 def test_two_devices_share_the_processors_at_hand_unless_the_user_says_how_many(flags, processors, devices):
     program = (
         f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{processors}])\n"
-        "from vaswani.training.sharding import make_mesh, use_processors\n"
+        "from vaswani.devices import make_mesh, use_processors\n"
         "use_processors(); print(make_mesh().size); use_processors(); print(make_mesh().size)"
     )
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
