@@ -220,6 +220,7 @@ def only_averaged(run: RunDirectory) -> bool:
 
 
 def has_averaged(run: RunDirectory) -> bool:
+    """Whether `vaswani average` has made the mean, whole."""
     return (run.averaged / "manifest.json").is_file()
 
 

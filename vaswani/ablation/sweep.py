@@ -59,7 +59,7 @@ class Run:
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
         current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
-        bounds = record["bounds"] == bounds_of(self.config)  # those of a row's own file may have changed
+        bounds = record.get("bounds") == bounds_of(self.config)  # those of a row's own file may have changed
         alike = scored is not None and scored.checkpoint == f"step {record['step']}" and scored.decode == decode
         return record if current and bounds and alike else None
 

@@ -93,7 +93,7 @@ def bootstrap(
     Returns:
         The score of the set itself and the interval that leaves out a fortieth of the resampled scores at either end.
     """
-    # (sacreBLEU's own helper makes a [resamples, lines, counts] array, gigabytes for a large set.)
+    # sacreBLEU's own way makes a [resamples, lines, counts] array, gigabytes for a large set.
     counts = statistics(metric, hypotheses, references)
     metric.n_bootstrap, metric.seed = resamples, str(seed)
 

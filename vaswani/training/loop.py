@@ -93,7 +93,7 @@ def _train(
     if found is not None:
         _, loaded, meta = found
         state = TrainState(**loaded)
-        if meta["corpus"] != corpus.manifest["sets"][config.data.train]:
+        if meta.get("corpus") != corpus.manifest["sets"][config.data.train]:
             raise UserError(
                 f"{run.path}: was begun on another text than {corpus.path} holds now; "
                 "choose the corpus it was trained on, or another run with --run"
@@ -120,7 +120,7 @@ def _train(
     data_position = batches.state
     batch = next(batches)
 
-    last_save, saved_step = time.monotonic(), step if found else None
+    saved_step = step if found else None
 
     def save(on_schedule: bool) -> None:
         nonlocal last_save, saved_step
