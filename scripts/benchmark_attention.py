@@ -15,8 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from benchmark_common import machine, make_parser, percentiles, run, takes_out, write_results
+from benchmark_common import above_zero, machine, make_parser, percentiles, run, takes_out, write_results
 
+from vaswani.arguments import positive
 from vaswani.console import say
 from vaswani.errors import UserError
 from vaswani.model import attention, attention_so_far
@@ -95,13 +96,13 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--batch", type=int, default=1, help="sentences (%(default)s)")
+    parser.add_argument("--batch", type=positive, default=1, help="sentences (%(default)s)")
     parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="the largest n (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="spent on each measurement (%(default)s)")
+    parser.add_argument("--seconds", type=above_zero, default=2.0, help="spent on each measurement (%(default)s)")
     takes_out(parser, "attention")
     a = parser.parse_args()
-    if a.batch < 1 or a.longest < LENGTHS[0]:
-        raise UserError(f"--batch must be at least 1, --longest at least {LENGTHS[0]}")
+    if a.longest < LENGTHS[0]:
+        raise UserError(f"--longest must be at least {LENGTHS[0]}")
     forms = {"plain": plain}
     if jax.default_backend() == "gpu" and a.dtype == "bfloat16":
         forms["fused"] = fused

@@ -27,6 +27,7 @@ from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import write_json
+from vaswani.memory import keep_freed_memory
 
 Product = tuple[int, int, int, int]
 """(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""
@@ -97,11 +98,13 @@ class Remote:
         if isinstance(error, UserError):
             raise error
         if error:
-            raise WorkFailed(f"a contestant failed:\n{error}")
+            say(error)
+            raise WorkFailed("a contestant failed; its own words stand above")
         return value
 
 
 def _serve(pipe: Any, make: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    keep_freed_memory()  # as our command line does; peers gain by it too
     try:
         thing = make(*arguments)
         pipe.send((None, None))
@@ -136,14 +139,20 @@ def takes_out(parser: argparse.ArgumentParser, name: str) -> None:
 
 def write_results(stem: Path, results: dict[str, Any], draw: Callable[[Path, dict[str, Any]], None]) -> None:
     """STEM.json, and the drawing STEM.png."""
-    numbers, drawing = (stem.with_name(stem.name + suffix) for suffix in (".json", ".png"))
-    write_json(numbers, results)
+    numbers, drawing = save(stem, results), stem.with_name(stem.name + ".png")
     draw(drawing, results)
     say(f"{numbers}, {drawing}")
 
 
-def positive(text: str) -> float:
-    """For argparse: a number above 0."""
+def save(stem: Path, results: dict[str, Any]) -> Path:
+    """STEM.json alone, for results that may be all there will be."""
+    numbers = stem.with_name(stem.name + ".json")
+    write_json(numbers, results)
+    return numbers
+
+
+def above_zero(text: str) -> float:
+    """For argparse: seconds, or another amount."""
     value = float(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"{text}: must be above 0")
@@ -179,8 +188,19 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     return {f"p{p}": float(np.percentile(seconds, p)) for p in (50, 95, 99)}
 
 
+def kernel(layer: dict[str, Any], part: str, *names: str) -> np.ndarray:
+    """The matrices of one sub-layer, one below the other, each as [out, in], which all peers expect."""
+    return np.concatenate([np.asarray(layer[part][name]["kernel"]).T for name in names])
+
+
 def random_pairs(n: int, length: int, vocab_size: int, seed: int = 1706) -> EncodedPairs:
-    """Pairs of `length` random tokens a side, end symbol counted: they fill rows and length buckets without padding."""
+    """Pairs of `length` random tokens a side, end symbol counted: they fill rows and length buckets without padding.
+
+    Raises:
+        UserError: a vocabulary without room for a word.
+    """
+    if vocab_size <= END + 2:
+        raise UserError(f"a vocabulary of {vocab_size}: the least is {END + 3}, special symbols counted")
     ids = np.random.default_rng(seed).integers(END + 2, vocab_size, (2, n, length), dtype=np.int32)
     ids[:, :, -1] = END
     offsets = np.arange(n + 1) * length

@@ -8,21 +8,36 @@ same lines into text with the same tokenizer, in a process of its own that may u
 
 Reported: whether greedy outputs are identical; then, by beam search, sentences and tokens a second over the whole set
 at the batch size that suits each best; one line at a time, latency's percentiles; BLEU and the share of lines equal to
-ours (the penalty is ((5 + L) / 6)^α here and in plain PyTorch, L^α in the others); the most memory each process held.
+ours (the penalty is ((5 + L) / 6)^α here and in plain PyTorch, L^α in the others); the most memory that a process held
+which translated the set with these settings alone (JAX is loaded in all of them).
 """
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from benchmark_common import Remote, machine, make_parser, need, percentiles, run, spread, takes_out, write_results
+from benchmark_common import (
+    Remote,
+    machine,
+    make_parser,
+    need,
+    percentiles,
+    run,
+    save,
+    spread,
+    takes_out,
+    write_results,
+)
 from benchmark_peers import CTranslate2, HuggingFace, check_supported
 
+from vaswani.arguments import positive, resolve, settings_of_run, takes_run
 from vaswani.config import DecodeConfig, ModelConfig
 from vaswani.console import say
 from vaswani.data.prepare import PreparedCorpus
@@ -30,7 +45,6 @@ from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
-from vaswani.memory import keep_freed_memory
 from vaswani.pipeline import set_up_jax
 from vaswani.report.png import COLOURS, caption, drawing
 from vaswani.run_directory import RunDirectory
@@ -38,7 +52,7 @@ from vaswani.run_directory import RunDirectory
 OURS = "ours"
 PEERS = ("CTranslate2", "HF", "PyTorch")
 MODULES = {"CTranslate2": ("ctranslate2",), "HF": ("torch", "transformers"), "PyTorch": ("torch",)}
-OUR_BATCHES = (512, 1024, 2048, 4096)  # source tokens
+OUR_BATCHES = (256, 512, 1024, 2048, 4096)  # source tokens
 TUNING_LINES = 512
 WARM_UP_LINES = 16
 
@@ -91,7 +105,6 @@ class Ours(Contestant):
     """The translator of `vaswani translate`."""
 
     def __init__(self, run: RunDirectory, checkpoint: str, decode: DecodeConfig):
-        keep_freed_memory()  # as the command line does
         set_up_jax()
         self._make: Callable[[DecodeConfig], Any] = lambda decode: load_translator(run, checkpoint, decode)[0]
         self._decode, self._batch_tokens, self._translators = decode, decode.batch_tokens, {}
@@ -139,28 +152,38 @@ class Peer(Contestant):
 
 
 def compete(
-    makers: dict[str, tuple[Any, ...]], threads: int, lines: list[str], references: list[str], a: argparse.Namespace
+    makers: dict[str, tuple[Any, ...]],
+    threads: int,
+    beam: int,
+    lines: list[str],
+    references: list[str],
+    a: argparse.Namespace,
 ) -> dict[str, Any]:
     """Everyone with so many processors: greedy, tuned, in turns, one line at a time."""
-    contestants = {
-        name: Remote(*maker, *(() if name == OURS else (threads,)), threads=threads) for name, maker in makers.items()
-    }
-    results: dict[str, Any] = {name: {} for name in contestants}
 
-    greedy = {name: c.call("translate", lines, 1) for name, c in contestants.items()}
-    for name, answer in greedy.items():
-        same = sum(x == y for x, y in zip(answer.tokens, greedy[OURS].tokens, strict=True))
-        results[name]["greedy_lines_identical"] = same
-        say(f"  {name:12} greedy: {same} of {len(lines)} lines identical to ours")
+    def start(name: str) -> Remote:
+        return Remote(*makers[name], *(() if name == OURS else (threads,)), threads=threads)
 
+    results: dict[str, Any] = {name: {} for name in makers}
+    greedy: dict[str, Answer] = {}
+    for name, r in results.items():
+        contestant = start(name)
+        greedy[name] = contestant.call("translate", lines, 1)
+        same = sum(x == y for x, y in zip(greedy[name].tokens, greedy[OURS].tokens, strict=True))
+        r["greedy_lines_identical"] = same
+        r["option"] = contestant.call("tune", lines[:TUNING_LINES], beam)
+        contestant.close()
+        say(f"  {name:12} greedy: {same} of {len(lines)} lines identical to ours; fastest with {r['option']}")
+
+    contestants = {name: start(name) for name in makers}  # new processes, which hold what they need for this alone
     for name, c in contestants.items():
-        results[name]["option"] = c.call("tune", lines[:TUNING_LINES], a.beam)
-        results[name]["first_pass_seconds"] = c.call("translate", lines, a.beam).seconds  # warms up
+        c.call("use", results[name]["option"])
+        results[name]["first_pass_seconds"] = c.call("translate", lines, beam).seconds  # warms up
         results[name]["peak_bytes_after_first_pass"] = c.peak_bytes()
     answers: dict[str, list[Answer]] = {name: [] for name in contestants}
     for _ in range(a.rounds):
         for name, c in contestants.items():
-            answers[name].append(c.call("translate", lines, a.beam))
+            answers[name].append(c.call("translate", lines, beam))
             say(f"  {name:12} {len(lines) / answers[name][-1].seconds:7.1f} sentences/s")
     for name, c in contestants.items():
         r, last = results[name], answers[name][-1]
@@ -171,7 +194,7 @@ def compete(
         same = [x == y for x, y in zip(last.texts, answers[OURS][-1].texts, strict=True)]
         r["lines_equal_to_ours"] = float(np.mean(same))
         r["peak_bytes"] = c.peak_bytes()
-        seconds = c.call("one_by_one", lines[: a.latency_lines or None], a.beam)
+        seconds = c.call("one_by_one", lines[: a.latency_lines], beam)
         r["latency_seconds"] = percentiles(seconds)
         r["one_by_one_sentences_per_s"] = len(seconds) / sum(seconds)
         c.close()
@@ -220,40 +243,40 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("run", type=Path, help="a trained run, as runs/multi30k")
-    parser.add_argument("--checkpoint", default="auto", help="averaged, best, last or a step (as `vaswani translate`)")
+    takes_run(parser, decode=True)
     parser.add_argument("--prepared", type=Path, help="its corpus (default: prepared/NAME)")
     parser.add_argument("--test", help="which test set (default: the first)")
-    parser.add_argument("--lines", type=int, default=0, help="only so many lines of it (0: all)")
-    parser.add_argument("--latency-lines", type=int, default=0, help="one at a time only so many (0: all)")
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="processors (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each over the whole set (%(default)s)")
+    parser.add_argument("--lines", type=positive, help="only so many lines of it (default: all)")
+    parser.add_argument("--latency-lines", type=positive, help="one at a time only so many (default: all)")
+    parser.add_argument("--threads", type=positive, nargs="+", default=[1, 2], help="processors (%(default)s)")
+    parser.add_argument("--rounds", type=positive, default=3, help="turns of each over the whole set (%(default)s)")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="default: all")
     takes_out(parser, "decoding")
-    a = parser.parse_args()
-    if min(a.beam, a.rounds, *a.threads) < 1:
-        raise UserError("--beam, --rounds and --threads must be at least 1")
-    need(*{module for peer in a.peers for module in MODULES[peer]})
-    run_directory = RunDirectory.open(a.run)
-    config = run_directory.load_config()
+    a = resolve(parser.parse_args())
+    if max(a.threads) > (processors := len(os.sched_getaffinity(0))):
+        raise UserError(f"--threads {max(a.threads)}: this process may use {processors}")
+    modules = sorted({module for peer in a.peers for module in MODULES[peer]})
+    need(*modules)
+    config = settings_of_run(a)
     if a.peers:
         check_supported(config.model)
     corpus = PreparedCorpus.open(a.prepared or Path("prepared") / config.data.name)
     pairs = zip(*corpus.raw(a.test or config.data.tests[0]), strict=True)
-    kept = [pair for pair in pairs if pair[0].strip()][: a.lines or None]  # not every peer takes a blank line
+    kept = [pair for pair in pairs if pair[0].strip()][: a.lines]  # not every peer takes a blank line
     lines, references = [source for source, _ in kept], [reference for _, reference in kept]
-    translator, label = load_translator(run_directory, a.checkpoint, config.decode)
+    translator, label = load_translator(a.run, a.checkpoint, config.decode)
     params = jax.tree.map(np.asarray, translator.params)
-    peer = (config.model, params, run_directory.tokenizer_path, config.decode)
-    makers: dict[str, tuple[Any, ...]] = {OURS: (Ours, run_directory, a.checkpoint, config.decode)}
+    peer = (config.model, params, a.run.tokenizer_path, config.decode)
+    makers: dict[str, tuple[Any, ...]] = {OURS: (Ours, a.run, a.checkpoint, config.decode)}
     makers |= {name: (Peer, name, *peer) for name in a.peers}
-    results: dict[str, Any] = {"machine": machine(), "run": str(a.run), "checkpoint": label, "lines": len(lines)}
-    results |= {"beam": a.beam, "alpha": config.decode.alpha, "threads": {}}
+    results: dict[str, Any] = {"machine": machine() | {module: version(module) for module in modules}}
+    results |= {"run": str(a.run.path), "checkpoint": label, "lines": len(lines)}
+    results |= {"beam": config.decode.beam, "alpha": config.decode.alpha, "threads": {}}
     for threads in a.threads:
         say(f"{threads} thread{'s' if threads > 1 else ''}")
-        results["threads"][str(threads)] = compete(makers, threads, lines, references, a)
+        results["threads"][str(threads)] = compete(makers, threads, config.decode.beam, lines, references, a)
         print(table(results["threads"][str(threads)], len(lines)))
+        save(a.out, results)
     write_results(a.out, results, draw)
 
 

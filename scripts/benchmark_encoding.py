@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmark_common import machine, make_parser, run, spread
 
+from vaswani.arguments import positive
 from vaswani.console import say
 from vaswani.data.cleaning import Dropped
 from vaswani.data.corpus import read_pairs
@@ -23,8 +24,8 @@ from vaswani.files import write_json
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("prepared", type=Path, help="a prepared corpus, as prepared/multi30k")
-    parser.add_argument("--pairs", type=int, default=200_000, help="at most so many (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each (%(default)s)")
+    parser.add_argument("--pairs", type=positive, default=200_000, help="at most so many (%(default)s)")
+    parser.add_argument("--rounds", type=positive, default=3, help="turns of each (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/encoding.json"), help="default: %(default)s")
     a = parser.parse_args()
     corpus = PreparedCorpus.open(a.prepared)

@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from benchmark_common import flops, machine, make_parser, products, random_pairs, run, spread, time_products
+from benchmark_common import above_zero, flops, machine, make_parser, products, random_pairs, run, spread, time_products
 
-from vaswani.arguments import resolve, takes_config
+from vaswani.arguments import positive, resolve, takes_config
 from vaswani.config import Config
 from vaswani.data.packing import Batch, TrainingBatches
 from vaswani.decoding.translator import Translator
@@ -141,9 +141,9 @@ def main() -> None:
     parser.add_argument("what", metavar="WHAT", choices=("train", "decode", "check"), help="train, decode or check")
     takes_config(parser)
     parser.usage = "%(prog)s WHAT CONFIG --out FILE.json [OPTIONS] [--TABLE.KEY VALUE ...]"
-    parser.add_argument("--vocabulary", type=int, default=37_000, help="(%(default)s)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of training (%(default)s)")
-    parser.add_argument("--sentences", type=int, default=512, help="to decode (%(default)s)")
+    parser.add_argument("--vocabulary", type=positive, default=37_000, help="(%(default)s)")
+    parser.add_argument("--seconds", type=above_zero, default=20.0, help="of training (%(default)s)")
+    parser.add_argument("--sentences", type=positive, default=512, help="to decode (%(default)s)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     a = parser.parse_args()
     name = Path(a.config).stem

@@ -7,15 +7,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 toy=()
 base=configs/base.toml big=configs/big.toml seconds=20 sentences=512 longest=4096 V=37000 batch=8 each=1
-tokens=(--train.max-tokens-per-device 25000)
+tokens=(--train.max-tokens-per-device 25600)  # all at once: 25,000 tokens are 98 rows of 256
 if [[ "${1:-}" == --toy ]]; then
     shift
     toy=(--model.N 1 --model.d-model 32 --model.d-ff 64 --model.h 2 --model.d-k 16
          --model.d-v 16 --train.tokens-per-update 512 --train.row-length 64 --data.max-tokens 64)
     seconds=0.1 sentences=4 longest=128 V=300 batch=1 each=0.05 tokens=()
 fi
-if (( $# > 1 )) || [[ "${1:-}" == -* ]]; then
-    sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+if [[ "${1:-}" == --help ]]; then
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    exit
+elif (( $# > 1 )) || [[ "${1:-}" == -* ]]; then
+    echo "benchmark_gpu.sh: $*: one directory is expected, after --toy or alone; see --help" >&2
     exit 2
 fi
 out=${1:-benchmarks/gpu}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from benchmark_common import kernel
 
 from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
@@ -21,7 +22,7 @@ from vaswani.errors import UserError
 from vaswani.model import LAYER_NORM_EPSILON, sinusoids
 
 MAX_LENGTH = 1100  # longest source + 50, and some
-BATCHES = (16, 32, 64, 128)  # sentences
+BATCHES = (8, 16, 32, 64, 128, 256)  # sentences
 Ids = list[list[int]]
 
 
@@ -29,11 +30,6 @@ def check_supported(config: ModelConfig) -> None:
     """Raises UserError for a model that no peer could be."""
     if config.positions != "sinusoidal" or config.d_k != config.d_v or config.h * config.d_k != config.d_model:
         raise UserError("peers need sinusoidal positions and d_k = d_v = d_model / h")
-
-
-def kernel(layer: dict[str, Any], part: str, *names: str) -> np.ndarray:
-    """The matrices of one sub-layer, one below the other, each as [out, in], which all peers expect."""
-    return np.concatenate([np.asarray(layer[part][name]["kernel"]).T for name in names])
 
 
 def by_length(sources: Ids, size: int, search: Callable[[list[int]], Ids]) -> Ids:
@@ -148,16 +144,17 @@ class CTranslate2:
         self.load = lambda **threads: ctranslate2.Translator(
             self.directory.name, device="cpu", compute_type="float32", **threads
         )
-        self.translator, self.option, self.threads = self.load(inter_threads=1, intra_threads=threads), {}, (1, threads)
+        self.translator, self.option = self.load(inter_threads=1, intra_threads=threads), {}
+        self.all_threads, self.threads = threads, (1, threads)
 
     def options(self, threads: int) -> list[dict[str, int]]:
         sizes = [{"batch": size, "inter_threads": 1, "intra_threads": threads} for size in BATCHES]
         return sizes + [size | {"inter_threads": threads, "intra_threads": 1} for size in sizes if threads > 1]
 
     def use(self, option: dict[str, int]) -> None:
-        threads = {name: option[name] for name in ("inter_threads", "intra_threads") if name in option}
-        if threads and tuple(threads.values()) != self.threads:
-            self.translator, self.threads = self.load(**threads), tuple(threads.values())
+        threads = option.get("inter_threads", 1), option.get("intra_threads", self.all_threads)
+        if threads != self.threads:
+            self.translator, self.threads = self.load(inter_threads=threads[0], intra_threads=threads[1]), threads
         self.option = {"max_batch_size": option["batch"]}
 
     def search(self, sources: Ids, limits: list[int], beam: int, alpha: float) -> Ids:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
-from benchmark_common import Product, Turn, median_seconds
+from benchmark_common import Product, Turn, kernel, median_seconds
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from vaswani.config import Config, ModelConfig
@@ -120,7 +120,7 @@ class Trainer:
         own = {name: value.clone() for name, value in self.model.state_dict().items()}
         self.model.load_state_dict(as_state_dict(params) | {"positions": own["positions"]})
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self.precision:
             source, target_input, target_output = self._lay_out(np.array(pairs))
             loss = self.model(source, _padding(source), target_input, target_output, _causal(target_input))
         self.model.train()
@@ -138,7 +138,8 @@ class Trainer:
         """Micro-batches of pairs alike in length, shuffled, as many in an update as make up its tokens."""
         sources, targets = self.pairs.source_lengths, self.pairs.target_lengths
         train = self.config.train
-        most = min(train.tokens_per_update, train.max_tokens_per_device)
+        micro_batches = math.ceil(train.tokens_per_update / train.max_tokens_per_device)
+        most = train.tokens_per_update / micro_batches
         while True:
             order = self.rng.permutation(len(self.pairs))
             order = order[np.lexsort((sources[order], targets[order]))]
@@ -150,7 +151,7 @@ class Trainer:
                     first, longest = i, max(sources[pair], targets[pair])
             batches.append(order[first:])
             shuffled = (batches[i] for i in self.rng.permutation(len(batches)))
-            while update := list(islice(shuffled, round(train.tokens_per_update / most))):
+            while update := list(islice(shuffled, micro_batches)):
                 yield update
 
     def _next_batch(self) -> list[tuple[Any, Any, Any]]:
@@ -179,24 +180,16 @@ def as_state_dict(params: dict[str, Any]) -> dict[str, Any]:
     """Our parameters under the names of `Model`."""
     state = {"embedding.weight": params["embedding"]["table"]}
 
-    def kernel(*path: str) -> np.ndarray:
-        where = layer
-        for name in path:
-            where = where[name]
-        return np.asarray(where["kernel"]).T
-
     for stack in ("encoder", "decoder"):
         for i, layer in params[stack].items():
             attentions = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
             parts = [part for part in ("self_attention", "cross_attention", "feed_forward") if part in layer]
             prefix = f"transformer.{stack}.layers.{i}."
             for part in parts[:-1]:
-                state[f"{prefix}{attentions[part]}.in_proj_weight"] = np.concatenate(
-                    [kernel(part, name) for name in ("W_Q", "W_K", "W_V")]
-                )
-                state[f"{prefix}{attentions[part]}.out_proj.weight"] = kernel(part, "W_O")
+                state[f"{prefix}{attentions[part]}.in_proj_weight"] = kernel(layer, part, "W_Q", "W_K", "W_V")
+                state[f"{prefix}{attentions[part]}.out_proj.weight"] = kernel(layer, part, "W_O")
             for ours, theirs in (("W_1", "linear1"), ("W_2", "linear2")):
-                state[f"{prefix}{theirs}.weight"] = kernel("feed_forward", ours)
+                state[f"{prefix}{theirs}.weight"] = kernel(layer, "feed_forward", ours)
                 state[f"{prefix}{theirs}.bias"] = layer["feed_forward"][ours]["bias"]
             for number, part in enumerate(parts, start=1):
                 norm = layer[f"{part}_norm"]["norm"]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
-from benchmark_peers import BATCHES, MAX_LENGTH, Ids, by_length, kernel, padded
+from benchmark_common import kernel
+from benchmark_peers import BATCHES, MAX_LENGTH, Ids, by_length, padded
 
 from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD

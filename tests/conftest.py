@@ -16,7 +16,8 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_opti
 if "host_platform_device_count" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=1"
 
-hook = install_import_hook(["vaswani.model", "vaswani.training.loss"], "beartype.beartype")
+CHECKED = ["vaswani.model", "vaswani.training.loss", "vaswani.decoding.beam_search", "vaswani.report.attention_map"]
+hook = install_import_hook(CHECKED, "beartype.beartype")
 hook.__enter__()
 
 TINY = """

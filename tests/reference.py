@@ -161,3 +161,33 @@ def greedy(params, source, h, begin, end, limit, never=()):
         output.append(int(np.argmax(log_p)))
         log_prob += log_p[output[-1]]
     return output, log_prob
+
+
+def of_the_product(params):
+    """The product's parameters under these names, float64."""
+
+    def convert(layer):
+        parts = {"self": "self_attention", "cross": "cross_attention"}
+        attentions = {
+            ours: {name: matrix["kernel"] for name, matrix in layer[theirs].items()}
+            for ours, theirs in parts.items()
+            if theirs in layer
+        }
+        f = layer["feed_forward"]
+        ffn = {"W_1": f["W_1"]["kernel"], "b_1": f["W_1"]["bias"], "W_2": f["W_2"]["kernel"], "b_2": f["W_2"]["bias"]}
+        norms = [f"{parts[name]}_norm" for name in attentions] + ["feed_forward_norm"]
+        return {**attentions, "ffn": ffn, "norms": [layer[norm]["norm"] for norm in norms]}
+
+    converted = {"embedding": params["embedding"]["table"]} | {
+        stack: [convert(layer) for _, layer in sorted(params[stack].items())] for stack in ("encoder", "decoder")
+    }
+    for table in ("source_positions", "target_positions"):
+        if "learned" in params.get(table, {}):
+            converted[table] = params[table]["learned"]
+    return in_float64(converted)
+
+
+def in_float64(tree):
+    if isinstance(tree, dict):
+        return {name: in_float64(branch) for name, branch in tree.items()}
+    return [in_float64(branch) for branch in tree] if isinstance(tree, list) else np.asarray(tree, np.float64)

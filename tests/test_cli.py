@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vaswani import cli, config
+from vaswani import checkpoints, cli, config
 
 
 @pytest.fixture
@@ -66,14 +66,6 @@ def test_broken_text(refused, tmp_path, files, says):
     assert not (tmp_path / "runs").exists() and not (tmp_path / "prepared/files").exists()
 
 
-def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
-    write_corpus(tmp_path / "text")
-    (tmp_path / "files.toml").write_text(FILES)
-    line = refused("prepare", "files.toml", "--data.vocab-size", "5000")
-    largest = int("".join(c for c in line.split("at most")[1] if c.isdigit())[:3])
-    assert cli.run(["prepare", "files.toml", "--data.vocab-size", str(largest)]) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -112,18 +104,31 @@ def test_a_vocabulary_too_large_names_the_largest(refused, tmp_path):
         ([], ["COMMAND"]),
     ],
 )
-def test_wrong_arguments(refused, trained, monkeypatch, arguments, says):
-    monkeypatch.chdir(trained.path)
-    (trained.path / "unknown.toml").write_text("[model]\nlayers = 3")
-    (trained.path / "looped.toml").write_text('extends = "looped.toml"')
-    (trained.path / "broken.toml").write_text("[model")
+def test_wrong_arguments(refused, workplace, monkeypatch, arguments, says):
+    def files():
+        return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in workplace.rglob("*") if path.is_file()}
+
+    monkeypatch.chdir(workplace)
+    before = files()
     line = refused(*arguments)
     assert all(part in line for part in says), line
+    assert files() == before
+
+
+@pytest.fixture(scope="module")
+def workplace(_trained, tmp_path_factory):
+    """One for all of these tests, which change nothing."""
+    path = shutil.copytree(_trained, tmp_path_factory.mktemp("wrong") / "work")
+    (path / "unknown.toml").write_text("[model]\nlayers = 3")
+    (path / "looped.toml").write_text('extends = "looped.toml"')
+    (path / "broken.toml").write_text("[model")
+    return path
 
 
 def test_a_run_that_holds_only_averaged_parameters_is_not_trained_on(refused, trained, monkeypatch):
     monkeypatch.chdir(trained.path)
     assert cli.run(["average", "runs/tiny", "--last", "2"]) == 0
+    assert checkpoints.read_meta(trained.path / "runs/tiny/averaged")["steps"] == [9, 12]
     shutil.rmtree("runs/tiny/checkpoints")
     line = refused("train", "tiny.toml")
     assert "only averaged parameters" in line and "--init runs/tiny" in line
@@ -138,20 +143,20 @@ def test_another_tokenizer_and_another_model(refused, trained, monkeypatch):
     shutil.copy("prepared/other/tokenizer.model", "runs/mixed/tokenizer.model")
     assert "not the tokenizer" in refused("translate", "runs/mixed")
     assert "another tokenizer" in refused("train", "tiny.toml", "--run", "runs/mixed")
-    assert "--data.tokenizer runs/tiny/tokenizer.model" in refused(
-        "train", "tiny.toml", *other, "--run", "runs/new", "--init", "runs/tiny"
-    )
     shutil.copytree("runs/tiny", "runs/wider")
     text = (trained.path / "runs/wider/config.toml").read_text()
     (trained.path / "runs/wider/config.toml").write_text(text.replace("d_ff = 32", "d_ff = 48"))
     assert "a checkpoint of another model" in refused("translate", "runs/wider")
 
 
-def test_fine_tuning_on_another_corpus_with_the_runs_own_tokenizer(trained, monkeypatch):
+def test_fine_tuning_on_another_corpus_with_the_runs_own_tokenizer(refused, trained, monkeypatch):
+    """With another tokenizer it is refused, and what the refusal advises works, in the same run directory."""
     monkeypatch.chdir(trained.path)
-    corpus = ["--data.name", "other", "--data.toy.seed", "7", "--data.tokenizer", "runs/tiny/tokenizer.model"]
-    arguments = ["train", "tiny.toml", *corpus, "--run", "runs/tuned", "--init", "runs/tiny", "--train.steps", "1"]
-    assert cli.run(arguments) == 0
+    command = ["train", "tiny.toml", "--run", "runs/tuned", "--init", "runs/tiny", "--train.steps", "1"]
+    command += ["--data.toy.seed", "7"]
+    advice = "--data.tokenizer runs/tiny/tokenizer.model --data.name NEW_NAME"
+    assert advice in refused(*command, "--data.name", "other")
+    assert cli.run([*command, *advice.split()]) == 0
     tokenizers = [(trained.path / f"runs/{run}/tokenizer.model").read_bytes() for run in ("tiny", "tuned")]
     assert tokenizers[0] == tokenizers[1]
 
@@ -213,6 +218,11 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     reference = trained.path / "runs/tiny/translations/test.reference.txt"
     raw = [json.loads(line)[1] for line in (trained.path / "prepared/tiny/test.jsonl").read_text().splitlines()]
     assert reference.read_text().splitlines() == raw
+    evaluation = (trained.path / "runs/tiny/evaluation.json").read_bytes()
+    source = trained.path / "runs/tiny/translations/test.source.txt"
+    assert cli.run(["evaluate", "runs/tiny", "--ref", str(reference), "--src", str(source), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sets"]["test.reference"]["scores"] == sets["test"]["scores"]
+    assert (trained.path / "runs/tiny/evaluation.json").read_bytes() == evaluation
     with gzip.open("ref.de.gz", "wt") as file:
         file.write(reference.read_text())
     assert cli.run(["evaluate", "runs/tiny", "--ref", "ref.de.gz", "--hyp", str(reference), "--json"]) == 0

@@ -59,7 +59,7 @@ def test_logits(config):
             model.decode(b.target_input, b.target_segments, b.target_positions, memory, b.source_segments)
         )
 
-    theirs = [reference_logits(to_reference(params), pair, config.h) for pair in range(len(PAIRS))]
+    theirs = [reference_logits(reference.of_the_product(params), pair, config.h) for pair in range(len(PAIRS))]
     for rows in (PADDED, PACKED):
         batch = make_batch(rows)
         logits = np.asarray(all_logits(params, batch))
@@ -83,7 +83,7 @@ def test_loss_and_gradients():
     padded, padded_sums = gradient(params, make_batch(PADDED))
 
     exact = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
-    names = to_reference(exact)
+    names = reference.of_the_product(exact)
     nll = sum(
         reference.negative_log_likelihood(reference_logits(names, i, 2), target) for i, (_, target) in enumerate(PAIRS)
     )
@@ -130,7 +130,7 @@ def test_greedy_search(config):
         return beam_search(step, transformer.reorder_cache, cache, jnp.asarray(limits), **options)
 
     found = jax.tree.map(lambda x: np.asarray(x)[:, 0], search(params, make_batch(PADDED)))
-    theirs = to_reference(params)
+    theirs = reference.of_the_product(params)
     for row, pair in [(0, 0), (1, 1), (3, 2), (4, 3), (5, 4), (6, 5)]:
         never = (PAD, BEGIN, UNKNOWN)
         tokens, log_prob = reference.greedy(theirs, PAIRS[pair][0], 2, BEGIN, END, limits[row], never)
@@ -165,30 +165,6 @@ def make_batch(rows):
     return Batch(*map(jnp.asarray, (source, *source_where, target_input, target_output, *target_where)))
 
 
-def to_reference(params):
-    """The product's parameters under the reference's names, float64."""
-
-    def convert(layer):
-        parts = {"self": "self_attention", "cross": "cross_attention"}
-        attentions = {
-            ours: {name: matrix["kernel"] for name, matrix in layer[theirs].items()}
-            for ours, theirs in parts.items()
-            if theirs in layer
-        }
-        f = layer["feed_forward"]
-        ffn = {"W_1": f["W_1"]["kernel"], "b_1": f["W_1"]["bias"], "W_2": f["W_2"]["kernel"], "b_2": f["W_2"]["bias"]}
-        norms = [f"{parts[name]}_norm" for name in attentions] + ["feed_forward_norm"]
-        return {**attentions, "ffn": ffn, "norms": [layer[norm]["norm"] for norm in norms]}
-
-    converted = {"embedding": params["embedding"]["table"]} | {
-        stack: [convert(layer) for _, layer in sorted(params[stack].items())] for stack in ("encoder", "decoder")
-    }
-    for table in ("source_positions", "target_positions"):
-        if "learned" in params.get(table, {}):
-            converted[table] = params[table]["learned"]
-    return jax.tree.map(lambda x: np.asarray(x, np.float64), converted)
-
-
 def reference_logits(params, pair, h):
     source, target = PAIRS[pair]
     return reference.logits(params, source, [BEGIN, *target[:-1]], h)
@@ -196,7 +172,7 @@ def reference_logits(params, pair, h):
 
 def reference_loss(params, h):
     """Smoothed with 0.1, summed over all pairs; takes the product's parameters."""
-    names = to_reference(params)
+    names = reference.of_the_product(params)
     return sum(
         reference.smoothed_loss(reference_logits(names, i, h), target, 0.1) for i, (_, target) in enumerate(PAIRS)
     )

@@ -32,7 +32,11 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         if action.choices is not None and value not in action.choices:
-            self.error(f"no command {value!r}{did_you_mean(alike(value, action.choices))}")
+            guess = did_you_mean(alike(value, action.choices))
+            if action.option_strings:
+                one_of = ", ".join(action.choices)
+                self.error(f"{action.option_strings[0]}: {value!r} is none of {one_of}{guess}")
+            self.error(f"no command {value!r}{guess}")
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see `{self.prog} --help`")

@@ -1,4 +1,4 @@
-"""Parameter counts of every paper row, by hand, by the formula, and of the model itself."""
+"""Parameter counts of every paper row, by hand, by the formula, and of the model itself; and the time they take."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from tests.sizes import count_parameters
 from vaswani.ablation import estimate
 from vaswani.ablation.table3 import GROUPS, rows
 from vaswani.config import Config, ModelConfig
+from vaswani.report.costs import forward_flops_formula, parameters
 
 V = 37_000
 # Without the embedding, worked from the paper's equations: no bias in attention, biases in the feed-forward network,
@@ -25,10 +26,10 @@ PAPER_MILLIONS = {"base": 65, "B1": 58, "B2": 60, "C1": 36, "C2": 50, "C3": 80, 
 def test_every_row_of_the_paper():
     made = {row.name: row.config.model for row in rows(Config(), GROUPS)}
     for name, count in WITHOUT_EMBEDDING.items():
-        assert estimate.parameters(made[name], V) == count + V * made[name].d_model, name
+        assert parameters(made[name], V) == count + V * made[name].d_model, name
     assert made.keys() == WITHOUT_EMBEDDING.keys()
     for name, millions in PAPER_MILLIONS.items():  # its vocabulary was some 40,000 pieces, so within 3 million of ours
-        assert abs(estimate.parameters(made[name], 40_700) / 1e6 - millions) < 3, name
+        assert abs(parameters(made[name], 40_700) / 1e6 - millions) < 3, name
 
 
 @pytest.mark.parametrize(
@@ -39,13 +40,13 @@ def test_every_row_of_the_paper():
     ],
 )
 def test_the_formula_is_the_model(model):
-    assert estimate.parameters(model, 1234) == count_parameters(model, 1234)
+    assert parameters(model, 1234) == count_parameters(model, 1234)
 
 
 def test_time_follows_the_speed_and_the_bound():
     config = Config()
     speed = estimate.measured_speed([(config, 10, 4.0)], V)
-    assert speed is not None
+    assert speed == pytest.approx(2.5 * 25_000 / 256 * 3 * forward_flops_formula(ModelConfig(), V, n=256))
     left = estimate.seconds(config, V, speed, done=99_000) - estimate.STARTUP_SECONDS
     assert left == pytest.approx(400.0)
     bounded = replace(config, train=replace(config.train, max_minutes=2.0))

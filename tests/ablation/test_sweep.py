@@ -138,6 +138,8 @@ def test_ctrl_c_saves_every_run_and_leaves_no_process(prepared):
     runs = [RunDirectory(prepared.path / SWEEP / f"{name}-seed0") for name in ("base", "reseeded")]
     try:
         wait_for(lambda: all("step 2/" in text(run.path / "log.txt") for run in runs))
+        cores = [os.sched_getaffinity(int(str(run.holder()).split()[1])) for run in runs]
+        assert len(os.sched_getaffinity(0)) < 2 or cores[0].isdisjoint(cores[1]), "each has its share"
     finally:
         process.send_signal(signal.SIGINT)
     rest = process.stderr.read()

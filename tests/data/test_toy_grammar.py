@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -344,6 +345,7 @@ def test_difficulty_brings_more_words_and_longer_sentences():
     assert len(set(words[0])) * 1.1 < len(set(words[1])) and len(set(words[1])) * 1.1 < len(set(words[2]))
 
 
+@cache
 def drawn(difficulty: int, count: int = 2000) -> list[tuple[str, str]]:
     grammar = Grammar(difficulty, Random(7))
     return [grammar.sentence(long=i % 10 == 0) for i in range(count)]

@@ -10,9 +10,11 @@ import jax
 import numpy as np
 import pytest
 
+from tests import reference
 from vaswani.config import DecodeConfig, ModelConfig
-from vaswani.data.tokenizer import END
+from vaswani.data.tokenizer import BEGIN, END
 from vaswani.decoding import translator as translator_module
+from vaswani.decoding.beam_search import NEVER_GENERATED
 from vaswani.decoding.translator import BLANK, Translator
 from vaswani.errors import UserError
 
@@ -98,6 +100,19 @@ def test_in_a_large_batch_as_alone(random_model, change):
     assert [h.text for h in together] == [h.text for h in alone]
     np.testing.assert_allclose([h.score for h in together], [h.score for h in alone], rtol=1e-5)
     assert (max(h.length for h in alone) > 2 * 16) == (change is without_end)
+
+
+def test_greedy_translations_are_the_references(random_model):
+    """From text to text, positions, masks and limits included."""
+    graphdef, params = random_model(CONFIG, VOCABULARY)
+    translator = Translator(graphdef, params, WordTokenizer(), dataclasses.replace(DECODE, beam=1))
+    names, lines = reference.of_the_product(params), sentences(5, longest=12, seed=4)
+    for line, (found,) in zip(lines, translator.translate(lines), strict=True):
+        source = [int(word[1:]) for word in line.split()]
+        limit = len(source) + DECODE.max_extra_tokens
+        tokens, log_prob = reference.greedy(names, [*source, END], CONFIG.h, BEGIN, END, limit, NEVER_GENERATED)
+        assert list(found.tokens) == tokens
+        assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
 
 
 def test_each_sentence_has_its_own_limit(translator, monkeypatch):

@@ -65,8 +65,13 @@ def test_the_papers_convention_on_text():
     )
     assert hypothesis("„Ja“, sagte er…") == "&quot; Ja &quot; , sagte er ..."
     assert reference("„Ja“, sagte er…") == "&quot; Ja &quot; , sagte er …"  # punctuation stays in the reference
-    french, _ = bleu.paper_convention("fr")
-    assert french("l'avant-dernier") == "l&apos; avant-dernier"
+
+
+def test_quotes_and_apostrophes_cost_nothing_in_other_languages():
+    plain, french = ['"L\'eau" est là, dit-il.'], ["«\u00a0L’eau\u00a0» est là, dit-il."]
+    assert bleu.paper_convention("fr")[1](french[0]) == "&quot; L&apos; eau &quot; est là , dit-il ."
+    for hypotheses, references in ((plain, french), (french, plain), (french, french)):
+        assert by_name(hypotheses, references, "fr")["paper BLEU"].value == pytest.approx(100)
 
 
 def test_quotes_cost_nothing_but_other_punctuation_does_in_the_papers_convention():
@@ -99,7 +104,7 @@ def test_signatures_name_the_convention():
     assert scores["sacreBLEU"].signature.startswith("nrefs:1|bs:50|seed:7|case:mixed|eff:no|tok:13a|smooth:exp|")
     assert "|pre:quotes+hyp-punct+sacremoses[" in scores["paper BLEU"].signature
     assert "+compounds|" in scores["paper BLEU"].signature
-    assert "compounds" not in by_name(HYPOTHESES, REFERENCES, "fr")["paper BLEU"].signature
+    assert "|pre:norm-punct+sacremoses[" in by_name(HYPOTHESES, REFERENCES, "fr")["paper BLEU"].signature
     assert "case:mixed" in scores["paper BLEU"].signature and "case:lc" in scores["lower-cased BLEU"].signature
     assert "|pre:lower+norm-punct+sacremoses[" in scores["lower-cased BLEU"].signature
     assert all("version:" in s.signature for s in scores.values())

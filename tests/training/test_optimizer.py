@@ -30,3 +30,13 @@ def test_the_first_update_already_has_the_rate_of_step_one():
         updates, state = optimizer.update({"w": jnp.array([0.25])}, state, params)
         expected = -2 * 512**-0.5 * step * 4000**-1.5
         np.testing.assert_allclose(updates["w"], expected, rtol=1e-5)
+
+
+def test_adams_constants_are_the_papers():
+    """After gradients 1 and 0: m = 0.09 and v = 0.0196, bias-corrected by 0.19 and 0.0396; and 1e-9 beside ε."""
+    optimizer, params = make_optimizer(ModelConfig(), TrainConfig()), {"w": jnp.array([1.0, 1.0])}
+    rate, state = 512**-0.5 * 4000**-1.5, optimizer.init(params)
+    first, state = optimizer.update({"w": jnp.array([1.0, 1e-9])}, state, params)
+    second, _ = optimizer.update({"w": jnp.array([0.0, 0.0])}, state, params)
+    np.testing.assert_allclose(first["w"], [-rate, -rate / 2], rtol=1e-4)
+    np.testing.assert_allclose(second["w"][0], -2 * rate * (0.09 / 0.19) / (0.0196 / 0.0396) ** 0.5, rtol=1e-4)

@@ -17,7 +17,9 @@ from vaswani import model as transformer
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
 from vaswani.devices import DATA, make_mesh, shard_rows
-from vaswani.training.train_step import batch_loss, gradients, init_state, make_train_step
+from vaswani.training import train_step as train_step_module
+from vaswani.training.optimizer import learning_rate
+from vaswani.training.train_step import Sums, batch_loss, gradients, init_state, make_eval_step, make_train_step
 
 TINY = Config(
     model=ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
@@ -54,10 +56,20 @@ def relative_difference(a, b) -> float:
 
 @functools.cache
 def gradients_of(micro_batches: int, devices: int = 1):
-    mesh = jax.make_mesh((devices,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.devices()[:devices])
+    mesh = mesh_of(devices)
     graphdef, state = init_state(TINY, V, mesh)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
     return jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params, batch)
+
+
+def validation_sums_of(devices: int):
+    mesh = mesh_of(devices)
+    graphdef, state = init_state(TINY, V, mesh)
+    return make_eval_step(graphdef, mesh)(state.params, shard_rows(cut(unequal_batch(), 1), mesh))
+
+
+def mesh_of(devices: int):
+    return jax.make_mesh((devices,), (DATA,), axis_types=(AxisType.Auto,), devices=jax.devices()[:devices])
 
 
 def test_one_update_of_eight_rows_is_four_micro_batches_of_two():
@@ -81,22 +93,48 @@ def in_a_process(code: str, devices: int) -> str:
 def test_one_device_is_several_with_micro_batches_or_without(tmp_path):
     path = tmp_path / "gradients.npz"
     code = (
-        "import jax, numpy as np; from test_train_step import gradients_of\n"
+        "import jax, numpy as np; from test_train_step import gradients_of, validation_sums_of\n"
         "ways = ((2, 2), (1, 8))  # micro-batches, devices\n"
-        "several = [x for way in ways for x in jax.tree.leaves(gradients_of(*way))]\n"
+        "several = jax.tree.leaves([[gradients_of(*way) for way in ways], validation_sums_of(8)])\n"
         f"np.savez({str(path)!r}, *several)"
     )
     in_a_process(code, devices=8)
-    assert relative_difference(list(np.load(path).values()), 2 * jax.tree.leaves(gradients_of(1))) < 1e-5
+    one = [2 * [gradients_of(1)], validation_sums_of(1)]
+    assert relative_difference(list(np.load(path).values()), jax.tree.leaves(one)) < 1e-5
 
 
-def test_an_update_divides_by_the_tokens_of_all_its_micro_batches():
+def test_an_update_goes_downhill_and_divides_by_the_tokens_of_all_its_micro_batches():
+    """Adam's first step is the learning rate, against the sign of the gradient."""
     mesh, micro_batches = make_mesh(), 4
     graphdef, state = init_state(TINY, V, mesh)
+    before = jax.device_get(state.params)
     grads, sums = gradients_of(micro_batches)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
-    _, metrics = make_train_step(graphdef, TINY, mesh)(state, batch, jax.random.key(0))
+    state, metrics = make_train_step(graphdef, TINY, mesh)(state, batch, jax.random.key(0))
     np.testing.assert_allclose(metrics.gradient_norm, optax.global_norm(grads) / sums.target_tokens, rtol=1e-5)
+    for old, new, g in zip(*map(jax.tree.leaves, (before, state.params, grads)), strict=True):
+        clear = np.abs(g) > 1e-6 * sums.target_tokens
+        moved = (np.asarray(new) - old)[clear]
+        np.testing.assert_allclose(moved, -learning_rate(1, 16, 10) * np.sign(g[clear]), rtol=2e-3, atol=1e-6)
+
+
+def test_the_seed_chooses_the_parameters():
+    reseeded = dataclasses.replace(TINY, train=dataclasses.replace(TINY.train, seed=7))
+    tables = [init_state(config, V, make_mesh())[1].params["embedding"]["table"] for config in (TINY, reseeded)]
+    assert not np.array_equal(*tables)
+
+
+def test_in_bfloat16_parameters_stay_float32_and_gradients_point_the_same_way():
+    low = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, dtype="bfloat16"))
+    mesh, batch = make_mesh(), cut(unequal_batch(), 1)
+    graphdef, state = init_state(low, V, mesh)
+    state, metrics = make_train_step(graphdef, low, mesh)(state, shard_rows(batch, mesh), jax.random.key(0))
+    arrays = [x for x in jax.tree.leaves((state.params, state.opt_state)) if x.ndim]
+    assert metrics.finite and {x.dtype.name for x in arrays} == {"float32"}
+    graphdef, state = init_state(low, V, mesh)
+    grads, _ = jax.jit(lambda params: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params)
+    a, b = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(g)]) for g in (grads, gradients_of(1)[0]))
+    assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99 and not np.array_equal(a, b)
 
 
 def test_dropout_is_where_the_paper_has_it_and_new_each_time(monkeypatch):
@@ -149,22 +187,25 @@ def test_a_row_that_is_all_padding_has_finite_gradients():
     assert relative_difference(with_empty_rows, without) < 1e-5
 
 
-def test_an_update_that_is_not_finite_changes_nothing():
+@pytest.mark.parametrize(("loss", "entry"), [(1.0, np.inf), (np.nan, 1.0), (1.0, 1.0)])
+def test_an_update_that_is_not_finite_changes_nothing(monkeypatch, loss, entry):
+    """Be it one entry of one gradient, or the loss alone."""
+
+    def gradients(graphdef, params, *_):
+        grads = jax.tree.map(jnp.ones_like, params)
+        grads["embedding"]["table"] = grads["embedding"]["table"].at[5, 0].set(entry)
+        return grads, Sums(jnp.float32(loss), jnp.float32(1), jnp.int32(3), jnp.int32(3))
+
+    monkeypatch.setattr(train_step_module, "gradients", gradients)
     mesh = make_mesh()
     graphdef, state = init_state(TINY, V, mesh)
-    train_step = make_train_step(graphdef, TINY, mesh)
-    batch, key = shard_rows(cut(unequal_batch(), 2), mesh), jax.random.key(0)
-    state, metrics = train_step(state, batch, key)
-    assert metrics.finite and state.step == 1
-
-    poisoned = state._replace(params=jax.tree.map(jnp.copy, state.params))
-    table = poisoned.params["embedding"]["table"]
-    poisoned.params["embedding"]["table"] = table.at[5, 0].set(jnp.nan)
-    before = jax.device_get(poisoned)
-    after, metrics = train_step(poisoned, batch, key)
-    assert not metrics.finite and after.step == 1
-    for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(jax.device_get(after)), strict=True):
-        np.testing.assert_array_equal(x, y)
+    before = jax.device_get(state)
+    batch = shard_rows(cut(unequal_batch(), 1), mesh)
+    after, metrics = make_train_step(graphdef, TINY, mesh)(state, batch, jax.random.key(0))
+    finite = np.isfinite([loss, entry]).all()
+    assert metrics.finite == finite and after.step == int(finite)
+    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(jax.device_get(after)), strict=True)
+    assert {np.array_equal(x, y) for x, y in leaves} == {not finite}
 
 
 def test_the_state_and_the_step_compile_once():

@@ -6,6 +6,7 @@ from typing import Any
 from vaswani.ablation import estimate
 from vaswani.ablation.sweep import Sweep
 from vaswani.console import duration
+from vaswani.report import costs
 
 
 def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:
         left = 0.0 if done else estimate.seconds(run.config, vocab_size, speed, steps)
         runs.append({
             "run": run.name,
-            "parameters": estimate.parameters(run.config.model, vocab_size),
+            "parameters": costs.parameters(run.config.model, vocab_size),
             "steps": run.config.train.steps,
             "made": steps,
             "done": done,

@@ -8,13 +8,14 @@ from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
-from vaswani.ablation import bootstrap, estimate
+from vaswani.ablation import bootstrap
 from vaswani.ablation.sweep import Run, Sweep
 from vaswani.ablation.table3 import PAPER_BASE, Row
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, Estimate
 from vaswani.files import read_own_lines, write_json, write_text
 from vaswani.paper import Variation
+from vaswani.report import costs
 from vaswani.run_directory import RunDirectory
 
 
@@ -185,7 +186,7 @@ def _row_result(
         row=row.name,
         settings=row.settings,
         changed={key: value for key, value in row.settings.items() if value != base.settings[key]},
-        parameters=estimate.parameters(row.config.model, vocab_size),
+        parameters=costs.parameters(row.config.model, vocab_size),
         results=results,
         missing=missing,
         perplexity=_mean_and_spread([r.perplexity for r in results if r.perplexity is not None]),
@@ -215,6 +216,11 @@ def _why_missing(run: Run, failed: Mapping[str, str]) -> str:
 
 
 def _mean_and_spread(values: Sequence[float]) -> tuple[float, float | None] | None:
+    """The mean and the sample's standard deviation.
+
+    >>> _mean_and_spread([25.0, 26.0]), _mean_and_spread([25.0])
+    ((25.5, 0.7071067811865476), (25.0, None))
+    """
     if not values:
         return None
     return numbers.mean(values), numbers.stdev(values) if len(values) > 1 else None

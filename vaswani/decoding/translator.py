@@ -66,6 +66,7 @@ class Translator:
         model = nnx.merge(graphdef, params)
         if (V := model.embedding.table.shape[0]) != tokenizer.vocab_size:
             raise UserError(f"the tokenizer has {tokenizer.vocab_size} pieces, the model {V}: take the run's own")
+        self.mesh = make_mesh()
         self.params, self.tokenizer, self.decode = params, tokenizer, decode
         self.max_source_length, self.max_target_length = decode.max_source_length, sys.maxsize
         self.bound = f"decode.max_source_length = {decode.max_source_length}"
@@ -75,10 +76,18 @@ class Translator:
                 self.max_source_length = model.config.max_positions
                 self.bound = f"model.max_positions = {model.config.max_positions}"
 
-        self.mesh = make_mesh()
         self._search = jax.jit(
             partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "halve")
         )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """On all devices."""
+        return self._params
+
+    @params.setter
+    def params(self, params: dict[str, Any]) -> None:
+        self._params = jax.device_put(params, replicated(self.mesh))
 
     def translate(
         self, lines: Iterable[str], n_best: int = 1, on_warning: Callable[[str], None] | None = None
@@ -102,7 +111,6 @@ class Translator:
     def _translate(
         self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None]
     ) -> Iterator[list[Hypothesis]]:
-        params = jax.device_put(self.params, replicated(self.mesh))
         done = 0
         while window := list(islice(lines, WINDOW)):
             sources = self._encode(window, done + 1, on_warning)
@@ -113,7 +121,7 @@ class Translator:
                 bucket = self._bucket(len(sources[waiting[0]]))
                 rows = self._rows(bucket, len(waiting))
                 batch, waiting = waiting[:rows], waiting[rows:]
-                found = self._search_batch(params, [sources[i] for i in batch], bucket, rows, n_best)
+                found = self._search_batch([sources[i] for i in batch], bucket, rows, n_best)
                 for row, i in enumerate(batch):
                     results[i] = self._hypotheses(found, row)
             yield from results
@@ -146,9 +154,7 @@ class Translator:
             rows = min(rows, FEW_ROWS)
         return -(-rows // self.mesh.size) * self.mesh.size
 
-    def _search_batch(
-        self, params: dict[str, Any], sources: list[list[int]], bucket: int, rows: int, n_best: int
-    ) -> Hypotheses:
+    def _search_batch(self, sources: list[list[int]], bucket: int, rows: int, n_best: int) -> Hypotheses:
         """One run of the compiled search; rows without a sentence have limit 0, so nothing waits for them."""
         extra = self.decode.max_extra_tokens
         source, limits = np.full((rows, bucket), PAD, np.int32), np.zeros(rows, np.int32)
@@ -158,7 +164,7 @@ class Translator:
         max_length = min(bucket - 1 + extra, self.max_target_length)
         # Not for few rows: a second loop would take longer to compile than it ever saves.
         options = {"n_best": n_best, "max_length": max_length, "halve": rows > FEW_ROWS}
-        return jax.device_get(self._search(params, source, limits, **options))
+        return jax.device_get(self._search(self.params, source, limits, **options))
 
     def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
         hypotheses = []

@@ -92,15 +92,18 @@ def forward_flops_formula(config: ModelConfig, vocab_size: int, n: int) -> float
     Half of the parameters that are not embedding see the source's n tokens, or the target's; the embedding, as
     projection, the target's.
     """
-    parameters = parameters_without_embedding(config) + vocab_size * config.d_model
     attentions = 3 * config.N * 2 * n * n * config.h * (config.d_k + config.d_v)
-    return 2 * n * parameters + attentions
+    return 2 * n * parameters(config, vocab_size) + attentions
+
+
+def update_flops(config: ModelConfig, vocab_size: int, tokens: int, n: int) -> float:
+    """Of an update of so many tokens a side: forward, and twice that backward; sentences of n tokens on either side."""
+    return 3 * tokens / n * forward_flops_formula(config, vocab_size, n)
 
 
 def training_flops(config: ModelConfig, vocab_size: int, recipe: Recipe, n: int = 30) -> float:
-    """What the updates of a recipe compute: forward, and twice that backward; sentences of n tokens on either side."""
-    sentences = recipe.tokens_per_update / n
-    return 3 * sentences * forward_flops_formula(config, vocab_size, n) * recipe.steps
+    """What the updates of a recipe compute."""
+    return recipe.steps * update_flops(config, vocab_size, recipe.tokens_per_update, n)
 
 
 def rated_flops(seconds: float) -> float:
@@ -134,8 +137,24 @@ def variation_config(variation: Variation) -> ModelConfig:
     return ModelConfig(**{name: base[name] if row[name] is None else row[name] for name in names & set(row)})
 
 
+def parameters(config: ModelConfig, vocab_size: int) -> int:
+    """Of the whole model, by hand, so that JAX is not started: it would take the memory of a GPU that is others'.
+
+    >>> parameters(ModelConfig(), 37_000)
+    63045632
+    """
+    d = config.d_model
+    attention = 2 * d * config.h * (config.d_k + config.d_v)  # W_Q and W_K, W_V and W_O
+    feed_forward = 2 * d * config.d_ff + config.d_ff + d
+    norm = 2 * d
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    positions = 2 * config.max_positions * d if config.positions == "learned" else 0
+    return vocab_size * d + config.N * (encoder_layer + decoder_layer) + positions
+
+
 def parameters_without_embedding(config: ModelConfig) -> int:
-    """All but the one matrix of V·d_model, by parts, which takes a sixth of the time of making the whole model."""
+    """All but the one matrix of V·d_model, of the model itself, by parts: a sixth of the time of making all of it."""
     layer = sum(module_parameters(part, config) for part in (EncoderLayer, DecoderLayer))
     return config.N * layer + 2 * module_parameters(Positions, config)
 

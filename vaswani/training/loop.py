@@ -61,7 +61,8 @@ def train(config: Config, run: RunDirectory, corpus: PreparedCorpus, init: RunDi
 
 def _enter(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
     """Makes the run directory, or checks that this run is the one that is there."""
-    if run.exists():
+    # Without a checkpoint nothing was begun: a start may have been refused, and be tried again as its message advised.
+    if run.exists() and (checkpoints.steps(run.checkpoints) or checkpoints.has_averaged(run)):
         run.check_same(config)
         if checkpoints.only_averaged(run):
             raise UserError(
@@ -88,7 +89,7 @@ def _train(
     pairs = corpus.pairs(config.data.train)
     batches = TrainingBatches(pairs, config.train, mesh.size)
     graphdef, state = init_state(config, corpus.tokenizer.vocab_size, mesh)
-    progress = RunProgress()
+    progress, on_schedule = RunProgress(), False
     found = checkpoints.load_newest(run.checkpoints, state._asdict(), warn=say)
     if found is not None:
         _, loaded, meta = found
@@ -99,7 +100,7 @@ def _train(
                 "choose the corpus it was trained on, or another run with --run"
             )
         batches.state = meta["data"]
-        progress = RunProgress(**meta["progress"])
+        progress, on_schedule = RunProgress(**meta["progress"]), meta["on_schedule"]
     elif init is not None:
         state = state._replace(params=_initial_params(init, corpus, state.params))
     step = int(state.step)
@@ -141,7 +142,8 @@ def _train(
     jitted = make_train_step(graphdef, config, mesh)
     train_step = run_unless_stopped(lambda: jitted.lower(state, shard_rows(batch, mesh), root_key).compile(), stop)
     if train_step is None:
-        save(on_schedule=False)
+        if saved_step != step:
+            save(on_schedule=False)
         say(f"stopped at step {step:,}, before the first update; the same command starts again")
         leave_at_once(128 + (stop.received or 0))
     say(f"compiled in {time.monotonic() - before:.1f} s")
@@ -171,9 +173,12 @@ def _train(
                     finished = why_finished(config, step, progress)
                     news = improved or saved_step == step  # a checkpoint from before knows nothing of the validation
             minutes = (time.monotonic() - last_save) / 60
-            on_schedule = step > 0 and bool(
-                (config.train.checkpoint_every and step % config.train.checkpoint_every == 0)
-                or (config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes)
+            on_schedule = (on_schedule and saved_step == step) or (
+                step > 0
+                and bool(
+                    (config.train.checkpoint_every and step % config.train.checkpoint_every == 0)
+                    or (config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes)
+                )
             )
             if news or ((on_schedule or finished or stop.received) and saved_step != step):
                 save(on_schedule)
@@ -267,7 +272,12 @@ def _log_line(config: Config, step: int, values: dict[str, Any], progress: RunPr
 
 def _valid_text(step: int, result: dict[str, Any], improved: bool, progress: RunProgress) -> str:
     bleu = "" if result["bleu"] is None else f"  BLEU {result['bleu']:.2f}"
-    best = "best so far" if improved else f"best {progress.best_perplexity:.2f} at step {progress.best_step:,}"
+    if improved:
+        best = "best so far"
+    elif progress.best_step is None:  # none was finite
+        best = "no best yet"
+    else:
+        best = f"best {progress.best_perplexity:.2f} at step {progress.best_step:,}"
     lines = [f"valid {step:,}  ppl {result['perplexity']:.2f}{bleu}  ({best})"]
     for sample in result["samples"]:
         lines += [f"  source     {sample['source']}", f"  reference  {sample['reference']}"]
