@@ -83,9 +83,9 @@ class Contestant:
         self.use(best := min(took, key=lambda x: x[0])[1])
         return best
 
-    def one_by_one(self, lines: Sequence[str], beam: int) -> list[float]:
-        """Seconds for each line alone."""
-        self.use({"batch": 1})
+    def one_by_one(self, lines: Sequence[str], beam: int, option: dict[str, int]) -> list[float]:
+        """Seconds for each line alone, with what was fastest for many but for the batch's size."""
+        self.use(option | {"batch": 1, "batch_tokens": 1})  # of one source token: a batch is one line
         by_length = sorted(lines, key=len, reverse=True)
         for line in by_length[:: max(1, len(lines) // WARM_UP_LINES)]:
             self.outputs([line], beam)
@@ -113,7 +113,7 @@ class Ours(Contestant):
         return [{"batch_tokens": size} for size in OUR_BATCHES]
 
     def use(self, option: dict[str, int]) -> None:
-        self._batch_tokens = option.get("batch_tokens", 1)  # 1: a batch is one line
+        self._batch_tokens = option["batch_tokens"]
 
     def outputs(self, lines: Sequence[str], beam: int) -> tuple[list[str], list[list[int]]]:
         key = (beam, self._batch_tokens)
@@ -194,7 +194,7 @@ def compete(
         same = [x == y for x, y in zip(last.texts, answers[OURS][-1].texts, strict=True)]
         r["lines_equal_to_ours"] = float(np.mean(same))
         r["peak_bytes"] = c.peak_bytes()
-        seconds = c.call("one_by_one", lines[: a.latency_lines], beam)
+        seconds = c.call("one_by_one", lines[: a.latency_lines], beam, r["option"])
         r["latency_seconds"] = percentiles(seconds)
         r["one_by_one_sentences_per_s"] = len(seconds) / sum(seconds)
         c.close()

@@ -2,7 +2,7 @@
 
 A peer is made from (config, params, threads), and has
     options(threads)                     what may be tried; any may be the fastest
-    use(option)                          from now on, one of these, or {"batch": 1}
+    use(option)                          from now on, one of these, perhaps with another batch
     search(sources, limits, beam, alpha) -> token ids without end symbol, in the order of the sources
 where a source ends with the end symbol and a limit counts the output's own. Peers whose library bounds a whole batch
 alike take the batch's largest limit.
@@ -144,15 +144,14 @@ class CTranslate2:
         self.load = lambda **threads: ctranslate2.Translator(
             self.directory.name, device="cpu", compute_type="float32", **threads
         )
-        self.translator, self.option = self.load(inter_threads=1, intra_threads=threads), {}
-        self.all_threads, self.threads = threads, (1, threads)
+        self.translator, self.option, self.threads = self.load(inter_threads=1, intra_threads=threads), {}, (1, threads)
 
     def options(self, threads: int) -> list[dict[str, int]]:
         sizes = [{"batch": size, "inter_threads": 1, "intra_threads": threads} for size in BATCHES]
         return sizes + [size | {"inter_threads": threads, "intra_threads": 1} for size in sizes if threads > 1]
 
     def use(self, option: dict[str, int]) -> None:
-        threads = option.get("inter_threads", 1), option.get("intra_threads", self.all_threads)
+        threads = option["inter_threads"], option["intra_threads"]
         if threads != self.threads:
             self.translator, self.threads = self.load(inter_threads=threads[0], intra_threads=threads[1]), threads
         self.option = {"max_batch_size": option["batch"]}
