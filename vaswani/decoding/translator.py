@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ from vaswani.run_directory import RunDirectory
 WINDOW = 4096  # lines read, sorted by length and answered together
 SHORTEST_BUCKET = 16  # tokens; the others are its doubles
 FEW_ROWS = 8  # the other batch size, for what is left over and for a few lines typed by hand
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -115,17 +117,26 @@ class Translator:
         while window := list(islice(lines, WINDOW)):
             sources = self._encode(window, done + 1, on_warning)
             results = [[BLANK]] * len(window)
-            # Longest first: a batch has the shape that its first sentence needs, and the others need little less.
-            waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
-            while waiting:
-                bucket = self._bucket(len(sources[waiting[0]]))
-                rows = self._rows(bucket, len(waiting))
-                batch, waiting = waiting[:rows], waiting[rows:]
-                found = self._search_batch([sources[i] for i in batch], bucket, rows, n_best)
-                for row, i in enumerate(batch):
+            # A batch is read after the next one was started: devices need not wait for the host, nor for each other.
+            for places, found in one_ahead(self._start_searches(sources, n_best)):
+                found = jax.device_get(found)
+                for i, row in places.items():
                     results[i] = self._hypotheses(found, row)
             yield from results
             done += len(window)
+
+    def _start_searches(self, sources: list[list[int]], n_best: int) -> Iterator[tuple[dict[int, int], Hypotheses]]:
+        """One batch after another: which row has which source, and the search under way."""
+        # Longest first: a batch has the shape that its first sentence needs, and the others need little less.
+        waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
+        while waiting:
+            bucket = self._bucket(len(sources[waiting[0]]))
+            rows = self._rows(bucket, len(waiting))
+            # Dealt out like cards, so that all devices have as much to do.
+            order = np.arange(rows).reshape(self.mesh.size, -1).T.ravel().tolist()
+            places = dict(zip(waiting, order, strict=False))
+            waiting = waiting[rows:]
+            yield places, self._start_search({row: sources[i] for i, row in places.items()}, bucket, rows, n_best)
 
     def _encode(self, lines: Sequence[str], first: int, on_warning: Callable[[str], None]) -> list[list[int]]:
         """Token ids of each line with the end symbol; none for a blank line."""
@@ -154,17 +165,17 @@ class Translator:
             rows = min(rows, FEW_ROWS)
         return -(-rows // self.mesh.size) * self.mesh.size
 
-    def _search_batch(self, sources: list[list[int]], bucket: int, rows: int, n_best: int) -> Hypotheses:
+    def _start_search(self, sources: dict[int, list[int]], bucket: int, rows: int, n_best: int) -> Hypotheses:
         """One run of the compiled search; rows without a sentence have limit 0, so nothing waits for them."""
         extra = self.decode.max_extra_tokens
         source, limits = np.full((rows, bucket), PAD, np.int32), np.zeros(rows, np.int32)
-        for row, ids in enumerate(sources):
+        for row, ids in sources.items():
             source[row, : len(ids)] = ids
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
         # Not for few rows: a second loop would take longer to compile than it ever saves.
         options = {"n_best": n_best, "max_length": max_length, "halve": rows > FEW_ROWS}
-        return jax.device_get(self._search(self.params, source, limits, **options))
+        return self._search(self.params, source, limits, **options)
 
     def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
         hypotheses = []
@@ -174,6 +185,15 @@ class Translator:
             ids = tuple(tokens[:length].tolist())
             hypotheses.append(Hypothesis(self.tokenizer.decode(ids), float(score), float(log_prob), int(length), ids))
         return hypotheses
+
+
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, each handed on after the next one was made."""
+    items = iter(items)
+    following = next(items, None)
+    while (item := following) is not None:
+        following = next(items, None)
+        yield item
 
 
 def _search(
