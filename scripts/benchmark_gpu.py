@@ -111,19 +111,19 @@ def check(config: Config, V: int) -> dict[str, Any]:
     batch = Batch(*(x[0] for x in next(batches)))
     results: dict[str, Any] = {}
     for dtype, tolerance in TOLERANCES.items():
-        model = replace(config.model, dtype=dtype)
+        graphdef, params = build(replace(config.model, dtype=dtype), V, config.train.seed)
         found = {}
         for device in (jax.devices()[0], jax.devices("cpu")[0]):
             # By default a GPU rounds the factors of float32 products; here that would hide a fault.
             with jax.default_device(device), jax.default_matmul_precision("highest"):
-                graphdef, params = build(replace(model, dtype="float32"), V, config.train.seed)
-                graphdef, _ = build(model, V, config.train.seed)
 
                 def loss(params: Any, graphdef: Any = graphdef) -> jax.Array:
                     sums = batch_loss(graphdef, params, batch, config.train.label_smoothing, None)
                     return sums.loss / sums.target_tokens
 
-                found[device.platform] = jax.device_get(jax.jit(jax.value_and_grad(loss))(params))
+                found[device.platform] = jax.device_get(
+                    jax.jit(jax.value_and_grad(loss))(jax.device_put(params, device))
+                )
         (loss_here, here), (loss_cpu, on_cpu) = found[jax.devices()[0].platform], found["cpu"]
         norm = np.sqrt(sum(float(np.sum(np.square(x))) for x in jax.tree.leaves(on_cpu)))
         difference = jax.tree.map(lambda x, y: float(np.sum(np.square(x - y))), here, on_cpu)

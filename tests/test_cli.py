@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -240,6 +241,16 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
 def test_what_is_printed_is_utf_8_whatever_the_system_has(prepared):
     prepared.environment = prepared.environment | {"PYTHONIOENCODING": "latin-1"}
     assert "…" in prepared.vaswani("ablate", "--help").stdout  # which Latin-1 lacks
+
+
+def test_memory_that_runs_out_is_told_in_one_line(monkeypatch, capsys):
+    def average(arguments):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 137438953472 bytes.")
+
+    monkeypatch.setattr(cli, "parse", lambda argv: SimpleNamespace(command=average))
+    assert cli.run([]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "out of memory" in line and "--train.max-tokens-per-device" in line and "--decode.batch-tokens" in line
 
 
 def test_help_lists_the_commands_that_people_give(capsys):

@@ -54,6 +54,12 @@ def test_overriding_by_text():
     }
 
 
+@pytest.mark.parametrize("text", ["valid", "a=x,valid", "=x", "a="])
+def test_a_table_that_is_none(text):
+    with pytest.raises(UserError, match=r"command line: data.splits = .* is not KEY=VALUE"):
+        config.override(Config(), {"data.splits": text})
+
+
 @pytest.mark.parametrize(
     ("toml", "says"),
     [

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
@@ -73,6 +73,20 @@ def test_asking_who_holds_a_run_never_keeps_it_from_a_training(tmp_path):
     threading.Timer(0.1, probe.release).start()
     with run.lock():
         pass
+
+
+def test_a_holder_that_lets_go_while_it_is_asked_for(tmp_path, monkeypatch):
+    run = RunDirectory(tmp_path / "run")
+    run.create(Config())
+
+    class Held:
+        def __init__(self, *_, **__):
+            run.path.joinpath(".lock.holder").unlink()
+            raise Timeout("")
+
+    run.path.joinpath(".lock.holder").write_text("process 1")
+    monkeypatch.setattr("vaswani.run_directory.FileLock", Held)
+    assert run.holder() == ""
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a\\b", "a[1]/b"])

@@ -89,7 +89,8 @@ def takes_settings(parser: argparse.ArgumentParser, tables: Sequence[str], other
     for table in tables:
         group = parser.add_argument_group(
             f"settings: {table}",
-            f"In brackets: the default, used where {otherwise} does not set the key. Lists are given with commas: a,b.",
+            f"In brackets: the default, used where {otherwise} does not set the key. Lists are given with commas: a,b; "
+            "tables as KEY=VALUE,KEY=VALUE.",
         )
         for key, description in config_module.descriptions().items():
             if key.startswith(f"{table}."):

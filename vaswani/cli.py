@@ -55,6 +55,12 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:  # what no room foresaw: a name too long, a directory taken away meanwhile
         print(f"vaswani: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except RuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):  # JAX's word for it
+            raise
+        advice = "try a smaller --train.max-tokens-per-device or, in translating, --decode.batch-tokens"
+        print(f"vaswani: out of memory; {advice}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("vaswani: interrupted", file=sys.stderr)
         return 130

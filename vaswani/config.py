@@ -240,19 +240,23 @@ def override(config: Config, settings: dict[str, str], where: str = "command lin
         inner = values
         for part in table.split("."):
             inner = inner[part]
-        inner[name] = _from_text(text, flat[key])
+        inner[name] = _from_text(text, flat[key], f"{where}: {key}")
     return from_dict(values, where)
 
 
-def _from_text(text: str, current: Any) -> Any:
+def _from_text(text: str, current: Any, where: str) -> Any:
     """Text as a value of the kind that the setting has; the schema judges it afterwards."""
     if isinstance(current, tuple):
         return tuple(part for part in text.split(",") if part)
     if isinstance(current, dict):
-        return {part.partition("=")[0]: part.partition("=")[2] for part in text.split(",") if part}
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        if bad := [pair for pair in pairs if not all(pair)]:
+            raise UserError(f"{where} = {text!r}: {''.join(bad[0])!r} is not KEY=VALUE")
+        return {key: value for key, _, value in pairs}
     return text  # pydantic reads numbers and booleans from text
 
 
+@cache
 def descriptions() -> dict[str, str]:
     """{"model.d_model": "Width of …"}: the docstring of every setting, for `--help` and `configs/base.toml`."""
     definitions = _schema().json_schema()["$defs"]

@@ -16,7 +16,8 @@ def use_processors() -> None:
     While one goes through an operation that has no parallel parts, or waits, the other computes: on two cores an
     update takes three quarters of the time.
     """
-    if available_processors() > 1 and "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    said = "host_platform_device_count" in os.environ.get("XLA_FLAGS", "") or "JAX_NUM_CPU_DEVICES" in os.environ
+    if available_processors() > 1 and not said:
         with suppress(RuntimeError):  # too late: the devices are counted
             jax.config.update("jax_num_cpu_devices", 2)
 

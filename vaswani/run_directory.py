@@ -7,7 +7,7 @@ import platform
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,9 @@ class RunDirectory:
             with FileLock(self.path / ".lock", blocking=False):
                 return ""
         except OSError:  # Timeout is one: it is held. Or the directory is read-only, and nobody can hold it.
-            return self._holder_path.read_text(encoding="utf-8") if self._holder_path.exists() else ""
+            with suppress(FileNotFoundError):  # it was let go meanwhile
+                return self._holder_path.read_text(encoding="utf-8")
+            return ""
 
     @contextmanager
     def lock(self) -> Iterator[None]:

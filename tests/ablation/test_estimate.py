@@ -51,4 +51,6 @@ def test_time_follows_the_speed_and_the_bound():
     assert left == pytest.approx(400.0)
     bounded = replace(config, train=replace(config.train, max_minutes=2.0))
     assert estimate.seconds(bounded, V, speed) - estimate.STARTUP_SECONDS == 120.0
+    assert estimate.seconds(bounded, V, speed, spent=90.0) - estimate.STARTUP_SECONDS == 30.0
+    assert estimate.seconds(bounded, V, speed, spent=121.0) == estimate.STARTUP_SECONDS
     assert estimate.measured_speed([], V) is None

@@ -22,6 +22,10 @@ class Executor:
 
     def submit(self, function, command, directory, log):
         self.call = function, command, directory, log
+        if self.parameters.get("partition") == "none":
+            raise RuntimeError(
+                "sbatch: error: invalid partition specified: none\nsbatch: error: Batch job submission failed"
+            )
 
         def result():
             if isinstance(self.outcome, Exception):
@@ -70,6 +74,12 @@ def test_what_a_node_runs_appends_to_the_log(tmp_path):
 def test_options_that_are_none(executors, tmp_path, options, says):
     with pytest.raises(UserError, match=says):
         jobs.slurm(tmp_path, options)
+
+
+def test_a_job_that_is_refused(executors, tmp_path):
+    start = jobs.slurm(tmp_path, "partition=none")
+    with pytest.raises(UserError, match=r"--slurm: sbatch: error: invalid partition specified: none$"):
+        start("base-seed0", [], tmp_path / "log.txt")
 
 
 def test_without_submitit(monkeypatch, tmp_path):

@@ -1,5 +1,6 @@
 """Runs of the real command: exact resume, signals, limits, what is kept."""
 
+import itertools
 import json
 import os
 import re
@@ -184,12 +185,23 @@ def test_ten_updates_in_a_row_that_are_not_finite_stop_the_run(prepared):
     assert "10 updates in a row were not finite" in done.stderr and "Traceback" not in done.stderr
 
 
-def in_this_process(workplace, steps):
+def in_this_process(workplace, steps, settings=()):
     """Trains runs/tiny of a workplace; returns its directory."""
-    config = config_module.override(config_module.load(workplace.path / "tiny.toml"), {"train.steps": str(steps)})
+    settings = {"train.steps": str(steps)} | dict(settings)
+    config = config_module.override(config_module.load(workplace.path / "tiny.toml"), settings)
     run = RunDirectory(workplace.path / "runs/tiny")
     loop.train(config, run, PreparedCorpus.open(workplace.path / "prepared/tiny"))
     return run.path
+
+
+def test_good_validations_do_not_put_off_the_checkpoints_that_the_clock_asks_for(prepared, monkeypatch):
+    """Those of a good validation count for no average. Here every step brings one, and a clock asks each other step."""
+    seconds = itertools.count()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(seconds)))  # some 5 a step
+    clock = {"checkpoint_every": 0, "checkpoint_minutes": 10 / 60, "valid_every": 1, "valid_lines": 0, "keep_last": 12}
+    run = in_this_process(prepared, 12, {f"train.{key}": str(value) for key, value in clock.items()})
+    assert len(events(run, "valid")) == 12
+    assert 5 <= len(checkpoints.regular(run / "checkpoints")) <= 7
 
 
 def test_an_update_that_is_not_finite_is_counted_and_its_data_left_behind(prepared, monkeypatch):

@@ -13,11 +13,11 @@ STARTUP_SECONDS = 20.0
 """What a run takes besides: starting, compiling where the cache does not help, translating a small set."""
 
 
-def seconds(config: Config, vocab_size: int, speed: float, done: int = 0) -> float:
-    """What is left of a run, at `speed` operations a second, with `done` updates made."""
+def seconds(config: Config, vocab_size: int, speed: float, done: int = 0, spent: float = 0.0) -> float:
+    """What is left of a run, at `speed` operations a second, with `done` updates made in `spent` seconds."""
     left = max(config.train.steps - done, 0) * _update_flops(config, vocab_size) / speed
     bound = 60 * config.train.max_minutes or math.inf
-    return STARTUP_SECONDS + min(left, bound)
+    return STARTUP_SECONDS + min(left, max(bound - spent, 0.0))
 
 
 def measured_speed(runs: Sequence[tuple[Config, int, float]], vocab_size: int) -> float | None:

@@ -107,7 +107,8 @@ def slurm(folder: Path, options: str) -> Start:
         options: of sbatch, as "partition=gpu,gpus_per_node=1,time=600" (time in minutes).
 
     Raises:
-        UserError: submitit is not installed, there is no SLURM, or an option is not as above.
+        UserError: submitit is not installed, there is no SLURM, or an option is not as above; from the function that
+            is returned: the job was refused.
     """
     try:
         import submitit  # type: ignore  # the extra "slurm"
@@ -121,13 +122,21 @@ def slurm(folder: Path, options: str) -> Start:
         executor = submitit.SlurmExecutor(folder=folder)
         executor.update_parameters(**{"time": 24 * 60, "stderr_to_stdout": True} | parameters)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        raise UserError(f"--slurm: {str(error).splitlines()[0]}") from None
+        raise UserError(f"--slurm: {_first_line(error)}") from None
 
     def start(name: str, arguments: Sequence[str], log: Path) -> Job:
         executor.update_parameters(job_name=name)
-        return SlurmJob(executor.submit(run_logged, vaswani(*arguments), os.getcwd(), str(log.absolute())))
+        try:
+            job = executor.submit(run_logged, vaswani(*arguments), os.getcwd(), str(log.absolute()))
+        except RuntimeError as error:  # submitit's FailedJobError: sbatch refused it
+            raise UserError(f"--slurm: {_first_line(error)}") from None
+        return SlurmJob(job)
 
     return start
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def run_logged(command: Sequence[str], directory: str, log: str) -> int:

@@ -15,12 +15,14 @@ def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:
     The estimate goes by the sweep's own runs if there are any, else by a matrix product on this machine.
     """
     vocab_size = sweep.vocab_size(prepared)
+    together = max(1, min(jobs, len(sweep.runs)))
     measured = estimate.measured_speed([s for run in sweep.runs if (s := run.speed())], vocab_size)
-    speed = measured or estimate.guessed_speed()
+    speed = measured or estimate.guessed_speed() / together  # the whole machine's, which runs side by side share
     runs = []
     for run in sweep.runs:
         done, steps = run.finished() is not None, run.steps()
-        left = 0.0 if done else estimate.seconds(run.config, vocab_size, speed, steps)
+        _, _, spent = run.speed() or (run.config, 0, 0.0)
+        left = 0.0 if done else estimate.seconds(run.config, vocab_size, speed, steps, spent)
         runs.append({
             "run": run.name,
             "parameters": costs.parameters(run.config.model, vocab_size),
@@ -34,7 +36,7 @@ def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:
         "runs": runs,
         "same_models": {row.name: row.same_as for row in sweep.rows if row.same_as},
         "notes": {row.name: row.note for row in sweep.rows if row.note},
-        "seconds_left": round(sum(run["seconds_left"] for run in runs) / max(1, min(jobs, len(runs)))),
+        "seconds_left": round(sum(run["seconds_left"] for run in runs) / together),
         "measured": measured is not None,
     }
 

@@ -58,9 +58,14 @@ class Run:
         record = read_json(end)
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
+        free = {key.removeprefix("decode.") for key in FREE_BETWEEN_STARTS}
         current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
         bounds = record.get("bounds") == bounds_of(self.config)  # those of a row's own file may have changed
-        alike = scored is not None and scored.checkpoint == f"step {record['step']}" and scored.decode == decode
+        alike = (
+            scored is not None
+            and scored.checkpoint == f"step {record['step']}"
+            and all(scored.decode.get(key) == value for key, value in decode.items() if key not in free)
+        )
         return record if current and bounds and alike else None
 
     @property

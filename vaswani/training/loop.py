@@ -124,7 +124,7 @@ def _train(
     saved_step = step if found else None
 
     def save(on_schedule: bool) -> None:
-        nonlocal last_save, saved_step
+        nonlocal scheduled_at, saved_step
         meta = {
             "data": data_position,
             "progress": asdict(progress),
@@ -135,7 +135,9 @@ def _train(
         }
         checkpoints.save(run.checkpoints, step, state._asdict(), meta)
         checkpoints.prune(run.checkpoints, config.train.keep_last, progress.best_step)
-        last_save, saved_step = time.monotonic(), step
+        saved_step = step
+        if on_schedule:  # one for a good validation alone does not put off the next that averaging counts
+            scheduled_at = time.monotonic()
 
     say("compiling the training step (once; a second start takes it from the cache) …")
     before = time.monotonic()
@@ -152,7 +154,7 @@ def _train(
     validate = Validation(config, corpus, graphdef, state.params, mesh)
     window = Window()
     started = time.monotonic() - progress.elapsed_s  # compiling is not counted
-    last_save, non_finite, cut_off = time.monotonic(), 0, False
+    scheduled_at, non_finite, cut_off = time.monotonic(), 0, False
     console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     with _progress_bar(console) as bar:
         task = bar.add_task("training", total=config.train.steps, completed=step)
@@ -172,14 +174,10 @@ def _train(
                     console.print(_valid_text(step, result, improved, progress))
                     finished = why_finished(config, step, progress)
                     news = improved or saved_step == step  # a checkpoint from before knows nothing of the validation
-            minutes = (time.monotonic() - last_save) / 60
-            on_schedule = (on_schedule and saved_step == step) or (
-                step > 0
-                and bool(
-                    (config.train.checkpoint_every and step % config.train.checkpoint_every == 0)
-                    or (config.train.checkpoint_minutes and minutes >= config.train.checkpoint_minutes)
-                )
-            )
+            every, minutes = config.train.checkpoint_every, config.train.checkpoint_minutes
+            by_updates = every > 0 and step % every == 0
+            by_time = minutes > 0 and time.monotonic() - scheduled_at >= 60 * minutes
+            on_schedule = (on_schedule and saved_step == step) or (step > 0 and (by_updates or by_time))
             if news or ((on_schedule or finished or stop.received) and saved_step != step):
                 save(on_schedule)
             if finished or stop.received:
