@@ -21,8 +21,8 @@ from vaswani.config import Config, ModelConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.tokenizer import BEGIN, PAD
 from vaswani.errors import UserError
-from vaswani.model import LAYER_NORM_EPSILON, sinusoids
-from vaswani.training.optimizer import learning_rate
+
+LAYER_NORM_EPSILON = 1e-6  # ours, as equation 3 and the positions below: importing them would start JAX here
 
 
 class Model(nn.Module):
@@ -55,7 +55,7 @@ class Model(nn.Module):
         self.dropout = nn.Dropout(config.P_drop)
         self.embedding = nn.Embedding(vocab_size, config.d_model)
         nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
-        self.register_buffer("positions", torch.tensor(np.asarray(sinusoids(max_length, config.d_model))))
+        self.register_buffer("positions", _sinusoids(max_length, config.d_model))
 
     def forward(self, source: Any, source_padding: Any, target_input: Any, target_output: Any, causal: Any) -> Any:
         """Summed loss. Padded targets stand last, where no real one sees them, so they need no mask."""
@@ -170,10 +170,16 @@ class Trainer:
             (loss / tokens).backward()
         self.step += 1
         train = self.config.train
-        rate = float(learning_rate(self.step, self.config.model.d_model, train.warmup, train.lr_scale))
-        self.adam.param_groups[0]["lr"] = rate
+        rate = self.config.model.d_model**-0.5 * min(self.step**-0.5, self.step * train.warmup**-1.5)
+        self.adam.param_groups[0]["lr"] = train.lr_scale * rate
         self.adam.step()
         self.adam.zero_grad()
+
+
+def _sinusoids(length: int, d_model: int) -> Any:
+    angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
+    table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
+    return torch.tensor(table, dtype=torch.float32)
 
 
 def as_state_dict(params: dict[str, Any]) -> dict[str, Any]:

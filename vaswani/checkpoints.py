@@ -214,11 +214,6 @@ def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, d
     return *load_params(run.checkpoints / str(step), like), f"step {step}"
 
 
-def only_averaged(run: RunDirectory) -> bool:
-    """Whether a run holds averaged parameters but no checkpoint that training could go on from."""
-    return has_averaged(run) and not steps(run.checkpoints)
-
-
 def has_averaged(run: RunDirectory) -> bool:
     """Whether `vaswani average` has made the mean, whole."""
     return (run.averaged / "manifest.json").is_file()

@@ -383,16 +383,11 @@ def _check_together(config: Config, where: str) -> None:
             f"{where}: train.row_length = {train.row_length} is less than data.max_tokens = {data.max_tokens}: "
             f"the longest pairs would fit no row; make row_length at least {data.max_tokens}, or max_tokens smaller"
         )
-    if train.max_tokens_per_device < train.row_length:
-        raise UserError(
-            f"{where}: train.max_tokens_per_device = {train.max_tokens_per_device} is less than one row "
-            f"(train.row_length = {train.row_length})"
-        )
-    if train.tokens_per_update < train.row_length:
-        raise UserError(
-            f"{where}: train.tokens_per_update = {train.tokens_per_update} is less than one row "
-            f"(train.row_length = {train.row_length})"
-        )
+    for key in ("max_tokens_per_device", "tokens_per_update"):
+        if (tokens := getattr(train, key)) < train.row_length:
+            raise UserError(
+                f"{where}: train.{key} = {tokens} is less than one row (train.row_length = {train.row_length})"
+            )
     if train.keep_last < train.average_last:
         raise UserError(
             f"{where}: train.keep_last = {train.keep_last} checkpoints cannot feed "

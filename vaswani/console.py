@@ -1,7 +1,7 @@
 """What a person watches on stderr: messages, progress bars, durations."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from rich.console import Console
@@ -20,6 +20,20 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable
     """The items, with a progress bar where a person watches."""
     quiet = not sys.stderr.isatty()
     return track(items, escape(what), total=total, console=Console(stderr=True), transient=True, disable=quiet)
+
+
+def aligned(table: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Cells in columns; those numbered in `right` end together.
+
+    >>> aligned([("run", "updates"), ("toy", "9")], right={1})
+    'run  updates\\ntoy        9'
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = (
+        [cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))]
+        for line in table
+    )
+    return "\n".join("  ".join(cells).rstrip() for cells in lines)
 
 
 def duration(seconds: float) -> str:

@@ -1,7 +1,9 @@
 """Data parallelism: every device holds all parameters and computes its share of the rows, in training and in search."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -35,6 +37,17 @@ def make_mesh() -> Mesh:
 def replicated(mesh: Mesh) -> NamedSharding:
     """A copy on every device."""
     return NamedSharding(mesh, PartitionSpec())
+
+
+def over_rows(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """`function(params, batch)` on every device's share of the rows; what it returns must be alike on all."""
+    return jax.shard_map(
+        function,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec(None, DATA)),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
 
 
 def shard_rows(batch, mesh: Mesh):

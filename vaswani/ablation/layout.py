@@ -84,13 +84,17 @@ def to_csv(table: Table) -> str:
 
 
 def _headings(table: Table) -> list[str]:
-    learned = ["positions"] if any("positions" in row.changed for row in table.rows) else []
-    return [*HEADINGS.values(), *learned, *OURS, *PAPER]
+    return [*HEADINGS.values(), *_positions(table), *OURS, *PAPER]
+
+
+def _positions(table: Table) -> list[str]:
+    """The column of the positions' kind, where a row has another."""
+    return ["positions"] if any("positions" in row.changed for row in table.rows) else []
 
 
 def _columns(table: Table) -> list[tuple[RowResult, list[str], list[str], list[str]]]:
     """Each row's cells: settings, ours, the paper's. A blank setting is the base's, as in the paper."""
-    names = [*HEADINGS, *(["positions"] if any("positions" in row.changed for row in table.rows) else [])]
+    names = [*HEADINGS, *_positions(table)]
     found = []
     for row in table.rows:
         shown = row.settings if row is table.rows[0] else row.changed

@@ -5,7 +5,7 @@ from typing import Any
 
 from vaswani.ablation import estimate
 from vaswani.ablation.sweep import Sweep
-from vaswani.console import duration
+from vaswani.console import aligned, duration
 from vaswani.report import costs
 
 
@@ -48,11 +48,6 @@ def format_plan(values: dict[str, Any]) -> str:
         state = "done" if run["done"] else f"at {run['made']:,}" if run["made"] else "not started"
         left = "" if run["done"] else f"about {duration(run['seconds_left'])}"
         table.append((run["run"], f"{run['parameters']:,}", f"{run['steps']:,}", state, left))
-    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    lines = [
-        "  ".join(c.rjust(w) if i in (1, 2) else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
-        for line in table
-    ]
     notes = [f"{row}: the same model as {other} here, trained once for both" for row, other in
              values["same_models"].items()]  # fmt: skip
     notes += [f"{row}: {note}" for row, note in values["notes"].items()]
@@ -63,4 +58,4 @@ def format_plan(values: dict[str, Any]) -> str:
     )
     left = duration(values["seconds_left"])
     total = f"{len(values['runs'])} runs in {values['directory']}, about {left} in all, {basis}"
-    return "\n".join([line.rstrip() for line in lines] + ["", *notes, total])
+    return "\n".join([aligned(table, right={1, 2}), "", *notes, total])

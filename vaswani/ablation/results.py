@@ -120,19 +120,13 @@ def collect(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, translatio
     """
     found: dict[str, tuple[Result, ...]] = {}
     missing: dict[str, dict[str, str]] = {}
+    counts = {}
     for row in sweep.rows:
         runs = [sweep.run_of(row, k) for k in range(sweep.seeds)]
         found[row.name] = tuple(r for run in runs if (r := _result(run, translations)))
         done = {result.run for result in found[row.name]}
         missing[row.name] = {run.name: _why_missing(run, failed) for run in runs if run.name not in done}
-    counts = {
-        row.name: [
-            translations.of(sweep.run_of(row, k))
-            for k in range(sweep.seeds)
-            if sweep.run_of(row, k).name not in missing[row.name]
-        ]
-        for row in sweep.rows
-    }
+        counts[row.name] = [translations.of(run) for run in runs if run.name in done]
     base, *others = sweep.rows
     compared = {row.name: counts[row.name] for row in others if row.same_as != base.name and counts[row.name]}
     deltas = bootstrap.differences(counts[base.name], compared) if counts[base.name] and compared else {}

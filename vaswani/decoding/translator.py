@@ -69,7 +69,7 @@ class Translator:
         if (V := model.embedding.table.shape[0]) != tokenizer.vocab_size:
             raise UserError(f"the tokenizer has {tokenizer.vocab_size} pieces, the model {V}: take the run's own")
         self.mesh = make_mesh()
-        self.params, self.tokenizer, self.decode = params, tokenizer, decode
+        self.graphdef, self.params, self.tokenizer, self.decode = graphdef, params, tokenizer, decode
         self.max_source_length, self.max_target_length = decode.max_source_length, sys.maxsize
         self.bound = f"decode.max_source_length = {decode.max_source_length}"
         if model.config.positions == "learned":

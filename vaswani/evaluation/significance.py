@@ -104,14 +104,13 @@ def bootstrap(
 
 
 def paired_bootstrap(
-    systems: dict[str, list[str]], references: list[str], metric: Metric | None = None, resamples: int = RESAMPLES
+    systems: dict[str, list[str]], references: list[str], resamples: int = RESAMPLES
 ) -> list[PairedScore]:
     """Tests each system against the first by sacreBLEU's paired bootstrap: both on the same resampled lines.
 
     Args:
         systems: name -> translations; the first is the baseline.
         references: one a line.
-        metric: a metric of sacreBLEU; 13a cased BLEU if not given.
         resamples: test sets to draw.
 
     Returns:
@@ -122,9 +121,7 @@ def paired_bootstrap(
     """
     for name, hypotheses in systems.items():
         check_counts(hypotheses, references, name)
-    test = PairedTest(
-        list(systems.items()), {"metric": metric or BLEU()}, [references], test_type="bs", n_samples=resamples
-    )
+    test = PairedTest(list(systems.items()), {"metric": BLEU()}, [references], test_type="bs", n_samples=resamples)
     signatures, columns = test()
     (signature,) = signatures.values()
     results: list[Any] = next(column for name, column in columns.items() if name != "System")

@@ -20,7 +20,7 @@ from vaswani.data.tokenizer import BEGIN, END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.files import write_text
-from vaswani.model import MultiHeadAttention, Transformer, attention, build
+from vaswani.model import MultiHeadAttention, Transformer, attention
 from vaswani.report.page import write_report
 from vaswani.report.png import caption, drawing
 from vaswani.run_directory import RunDirectory
@@ -112,8 +112,7 @@ def write_attention(
         output = [*_encode(tokenizer, target, "target"), END]
     target_input = [BEGIN, *output[:-1]]
 
-    graphdef, _ = jax.eval_shape(lambda: build(run.load_config().model, tokenizer.vocab_size))
-    run_model = jax.jit(lambda params, *ids: attend(nnx.merge(graphdef, params), *ids)[1])
+    run_model = jax.jit(lambda params, *ids: attend(nnx.merge(translator.graphdef, params), *ids)[1])
     maps = jax.device_get(run_model(translator.params, jnp.array(source), jnp.array(target_input)))
 
     source_pieces, input_pieces, output_pieces = map(tokenizer.pieces, (source, target_input, output))

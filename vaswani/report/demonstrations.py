@@ -210,9 +210,10 @@ def wavelengths(d_model: int) -> np.ndarray:
     return 2 * np.pi / np.arctan2(sine, cosine)
 
 
-def shift_error(k: int, d_model: int = 512, length: int = 1000) -> float:
+def shift_error(k: int) -> float:
     """How far PE(pos + k) is from M·PE(pos), for one matrix M whatever pos; M's entries are those of PE(k)."""
-    table = np.asarray(sinusoids(length + k, d_model), np.float64).reshape(length + k, -1, 2)
+    length = 1000
+    table = np.asarray(sinusoids(length + k, 512), np.float64).reshape(length + k, -1, 2)
     sine, cosine = table[k].T
     M = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], axis=-2)  # [pairs, 2, 2]: rotations
     return float(np.abs(table[k:] - np.einsum("pij,npj->npi", M, table[:length])).max())

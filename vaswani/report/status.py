@@ -5,6 +5,7 @@ from typing import Any
 
 from vaswani import checkpoints
 from vaswani.config import Config
+from vaswani.console import aligned
 from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.run_directory import RunDirectory, read_events
@@ -80,5 +81,4 @@ def format_status(rows: list[dict[str, Any]], runs: Path) -> str:
         notes += [f"running: {row['in_use_by']}"] if row["in_use_by"] else []
         notes += [row["ended"]] if row["ended"] else []
         table.append((row["run"], f"{row['step']:,}", steps, perplexity, bleu, sets, "; ".join(notes)))
-    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table)
+    return aligned(table)

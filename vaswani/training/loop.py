@@ -19,6 +19,7 @@ from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import Tokenizer
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import UserError, WorkFailed
+from vaswani.files import atomic_path
 from vaswani.run_directory import RunDirectory
 from vaswani.training.metrics import MetricsLog, Window
 from vaswani.training.optimizer import learning_rate
@@ -61,10 +62,13 @@ def train(config: Config, run: RunDirectory, corpus: PreparedCorpus, init: RunDi
 
 def _enter(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
     """Makes the run directory, or checks that this run is the one that is there."""
+    saved = checkpoints.steps(run.checkpoints)
+    if saved and not run.exists():
+        raise UserError(f"{run.config_path}: missing, though there are checkpoints; choose another run with --run")
     # Without a checkpoint nothing was begun: a start may have been refused, and be tried again as its message advised.
-    if run.exists() and (checkpoints.steps(run.checkpoints) or checkpoints.has_averaged(run)):
+    if run.exists() and (saved or checkpoints.has_averaged(run)):
         run.check_same(config)
-        if checkpoints.only_averaged(run):
+        if not saved:
             raise UserError(
                 f"{run.path}: holds only averaged parameters, and no optimiser state to train on with; "
                 f"to fine-tune them, start another run with --init {run.path}"
@@ -75,10 +79,9 @@ def _enter(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
                 "choose the corpus it was trained on, or another run with --run"
             )
     else:
-        if checkpoints.steps(run.checkpoints):
-            raise UserError(f"{run.config_path}: missing, though there are checkpoints; choose another run with --run")
         run.path.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(corpus.path / "tokenizer.model", run.tokenizer_path)
+        with atomic_path(run.tokenizer_path) as path:
+            shutil.copyfile(corpus.path / "tokenizer.model", path)
     run.create(config)
 
 

@@ -46,8 +46,7 @@ def smoothed_cross_entropy(
 
 
 def _forward(hidden, embedding, targets, epsilon):
-    loss, gradients = _sums(hidden, embedding, targets, epsilon, with_gradients=True)
-    return loss, gradients
+    return _sums(hidden, embedding, targets, epsilon, with_gradients=True)
 
 
 def _backward(epsilon, gradients, cotangent: Loss):

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax import Array
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 
 from vaswani import model as transformer
 from vaswani.config import Config
 from vaswani.data.packing import Batch
-from vaswani.devices import DATA, replicated
+from vaswani.devices import DATA, over_rows, replicated
 from vaswani.training.loss import Loss, smoothed_cross_entropy
 from vaswani.training.optimizer import make_optimizer
 
@@ -112,14 +112,7 @@ def gradients(
             total, _ = jax.lax.scan(one_micro_batch, zero, (jnp.arange(micro_batches), batch))
         return jax.lax.psum(total, DATA)
 
-    sharded = jax.shard_map(
-        on_one_device,
-        mesh=mesh,
-        in_specs=(PartitionSpec(), PartitionSpec(None, DATA)),
-        out_specs=PartitionSpec(),
-        check_vma=False,
-    )
-    return sharded(params, batch)
+    return over_rows(on_one_device, mesh)(params, batch)
 
 
 def make_train_step(
@@ -151,12 +144,4 @@ def make_eval_step(graphdef: nnx.GraphDef, mesh: Mesh) -> Callable[[Params, Batc
         rows = jax.tree.map(lambda x: x[0], batch)
         return jax.lax.psum(batch_loss(graphdef, params, rows, 0.0, None), DATA)
 
-    return jax.jit(
-        jax.shard_map(
-            on_one_device,
-            mesh=mesh,
-            in_specs=(PartitionSpec(), PartitionSpec(None, DATA)),
-            out_specs=PartitionSpec(),
-            check_vma=False,
-        )
-    )
+    return jax.jit(over_rows(on_one_device, mesh))
