@@ -66,7 +66,7 @@ class Remote:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
-        self.started = time.perf_counter()
+        started = time.perf_counter()
         all_processors = os.sched_getaffinity(0)
         # Inherited by the child before any library in it counts the processors, or numpy starts threads of its own.
         os.sched_setaffinity(0, sorted(all_processors)[:threads])
@@ -75,7 +75,7 @@ class Remote:
         os.sched_setaffinity(0, all_processors)
         theirs.close()
         self._receive()
-        self.start_seconds = time.perf_counter() - self.started
+        self.start_seconds = time.perf_counter() - started
         """From nothing to an object that is ready."""
 
     def call(self, method: str, *arguments: Any) -> Any:

@@ -31,16 +31,16 @@ def differences(
     base: Sequence[Statistics],
     rows: Mapping[str, Sequence[Statistics]],
     resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> dict[str, Estimate]:
     """BLEU of each row less that of the base, means over seeds, with 95% intervals.
 
     Args:
         base, rows: the runs, one array a seed, all of the same lines; at least one each.
         resamples: how often seeds and sentences are drawn.
-        seed: of the drawing. A row's interval does not depend on which other rows there are.
+
+    A row's interval does not depend on which other rows there are.
     """
-    for_lines, for_base, for_rows = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    for_lines, for_base, for_rows = (np.random.default_rng(s) for s in np.random.SeedSequence(SEED).spawn(3))
     lines = len(base[0])
     groups = {"": base, **rows}
     scores = {name: np.empty((resamples, len(runs))) for name, runs in groups.items()}

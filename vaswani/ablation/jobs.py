@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -147,8 +149,6 @@ def run_logged(command: Sequence[str], directory: str, log: str) -> int:
 
 def leave_with(parent: int) -> None:
     """Sends SIGTERM to this process as soon as `parent` is its parent no more."""
-    import threading
-    import time
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -26,28 +26,28 @@ Pair = tuple[str, str]
 TABLES = ("parquet", "json", "jsonl", "csv")
 
 
-def read_pairs(data: DataConfig, split: str) -> Iterator[Pair]:
+def read_pairs(data: DataConfig, name: str) -> Iterator[Pair]:
     """The sentence pairs of one set, in order, exactly as they stand, blank lines included.
 
     Args:
         data: where the text is: `dir` if given, else the embedded corpus ("toy"), else a data set of the hub.
-        split: the set's name: a file stem, mapped by `data.splits` to the hub's split.
+        name: the set's: a file stem, mapped by `data.splits` to the hub's split.
 
     Raises:
         UserError: nothing of that name, sides of unequal length, not UTF-8, an empty set, an unreachable hub.
     """
     if data.dir:
-        pairs, name = _read_files(data, split), f"{split} in {data.dir}"
+        pairs, origin = _read_files(data, name), f"{name} in {data.dir}"
     elif data.corpus == "toy":
-        pairs, name = _read_toy(data, split), f"{split} of the embedded corpus"
+        pairs, origin = _read_toy(data, name), f"{name} of the embedded corpus"
     else:
-        pairs, name = _read_hub(data, split), f"{split} of {data.corpus}"
+        pairs, origin = _read_hub(data, name), f"{name} of {data.corpus}"
     empty = True
     for pair in pairs:
         empty = False
         yield pair
     if empty:
-        raise UserError(f"{name}: holds no text")
+        raise UserError(f"{origin}: holds no text")
 
 
 def read_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
@@ -77,32 +77,32 @@ def read_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
         yield text
 
 
-def find_files(data: DataConfig, split: str) -> list[Path]:
+def find_files(data: DataConfig, name: str) -> list[Path]:
     """The local files of one set: two line-aligned ones, source first, or one table.
 
     Raises:
         UserError: they are not there; says what was looked for, and what is there.
     """
     try:
-        return _find_files(data, split)
+        return _find_files(data, name)
     except OSError as error:
         raise UserError(f"data.dir = {data.dir!r}: cannot be read: {error.strerror or error}") from None
 
 
-def _find_files(data: DataConfig, split: str) -> list[Path]:
+def _find_files(data: DataConfig, name: str) -> list[Path]:
     directory = Path(os.path.expanduser(data.dir))  # pathlib's raises for a "~" that is no one's home
     if not directory.is_dir():
         raise UserError(f"data.dir = {data.dir!r}: no such directory")
-    sides = [_first_there(directory, f"{split}.{lang}", f"{split}.{lang}.gz") for lang in (data.source, data.target)]
+    sides = [_first_there(directory, f"{name}.{lang}", f"{name}.{lang}.gz") for lang in (data.source, data.target)]
     if all(sides):
         return [path for path in sides if path]
-    table = _first_there(directory, *(f"{split}.{kind}" for kind in TABLES))
+    table = _first_there(directory, *(f"{name}.{kind}" for kind in TABLES))
     if table and not any(sides):
         return [table]
     missing = " and ".join(
-        f"{split}.{lang}[.gz]" for lang, path in zip((data.source, data.target), sides, strict=True) if not path
+        f"{name}.{lang}[.gz]" for lang, path in zip((data.source, data.target), sides, strict=True) if not path
     )
-    tables = "" if any(sides) else f", nor {split}.{'|'.join(TABLES)}"
+    tables = "" if any(sides) else f", nor {name}.{'|'.join(TABLES)}"
     there = sorted({path.name.split(".")[0] for path in directory.iterdir() if not path.name.startswith(".")})
     held = f"; it holds {', '.join(there[:10])}{' …' if there[10:] else ''}" if there else "; it is empty"
     raise UserError(f"{directory}: no {missing}{tables}{held}")
@@ -133,8 +133,8 @@ def _first_there(directory: Path, *names: str) -> Path | None:
     return next((directory / name for name in names if (directory / name).is_file()), None)
 
 
-def _read_files(data: DataConfig, split: str) -> Iterator[Pair]:
-    files = find_files(data, split)
+def _read_files(data: DataConfig, name: str) -> Iterator[Pair]:
+    files = find_files(data, name)
     if len(files) == 2:
         return _aligned(*files)
     rows = {".parquet": _parquet_rows, ".csv": _csv_rows}.get(files[0].suffix, _json_rows)(files[0])
@@ -245,19 +245,19 @@ def _toy_sets(toy: ToyConfig) -> dict[str, list[Pair]]:
     return toy_grammar.generate(toy)
 
 
-def _read_toy(data: DataConfig, split: str) -> Iterator[Pair]:
+def _read_toy(data: DataConfig, name: str) -> Iterator[Pair]:
     sets = _toy_sets(data.toy)
-    if split not in sets:
-        raise UserError(f"the embedded corpus has no set {split!r}; it has {', '.join(sets)}")
+    if name not in sets:
+        raise UserError(f"the embedded corpus has no set {name!r}; it has {', '.join(sets)}")
     if (data.source, data.target) != ("en", "de"):
         raise UserError(f"the embedded corpus is en to de, not {data.source} to {data.target}")
-    yield from sets[split]
+    yield from sets[name]
 
 
-def _read_hub(data: DataConfig, split: str) -> Iterator[Pair]:
+def _read_hub(data: DataConfig, name: str) -> Iterator[Pair]:
     import datasets
 
-    hub_split = data.splits.get(split, split)
+    hub_split = data.splits.get(name, name)
     say(f"reading {hub_split} of {data.corpus} from the Hugging Face hub")
     try:
         rows = datasets.load_dataset(data.corpus, data.subset or None, split=hub_split, streaming=True)

@@ -19,6 +19,7 @@ from vaswani.report.png import BLUE, ORANGE, SOFT, caption, drawing
 H, D_K = 8, 64
 PREFILL = (64, 128, 256, 512, 1024, 2048)
 CACHED = (128, 256, 512, 1024, 2048, 4096, 8192)
+REPETITIONS = 20
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ def measure(n: int, queries: int, repetitions: int) -> Measurement:
     return Measurement(n, (float(p50), float(p95), float(p99)), size)
 
 
-def draw_attention_cost(path: Path, repetitions: int = 20) -> None:
+def draw_attention_cost(path: Path) -> None:
     """Prefill, n queries over n keys, above; one decoding step, one query over n cached keys, below."""
-    prefill = [measure(n, n, repetitions) for n in PREFILL]
-    cached = [measure(n, 1, 5 * repetitions) for n in CACHED]
+    prefill = [measure(n, n, REPETITIONS) for n in PREFILL]
+    cached = [measure(n, 1, 5 * REPETITIONS) for n in CACHED]
     with drawing(path, 11, 8) as figure:
         (prefill_time, prefill_memory), (step_time, step_memory) = figure.subplots(2, 2)
         _times(prefill_time, prefill, lambda n: n * n, "∝ n²")
@@ -75,7 +76,7 @@ def draw_attention_cost(path: Path, repetitions: int = 20) -> None:
             figure,
             f"One attention of the base model (h = {H}, d_k = d_v = {D_K}), one sentence, float32, {where}, "
             f"JAX {jax.__version__}, the machine's load {os.getloadavg()[0]:.1f}; "
-            f"{repetitions} repetitions of each prefill, {5 * repetitions} of each step.",
+            f"{REPETITIONS} repetitions of each prefill, {5 * REPETITIONS} of each step.",
         )
 
 

@@ -95,7 +95,7 @@ def softmax_jacobian(p: np.ndarray) -> np.ndarray:
 
 
 @cache
-def depth_gradient_norms(layers: int = 80) -> tuple[float, float]:
+def depth_gradient_norms(layers: int) -> tuple[float, float]:
     """The gradient's norm at the input of a stack of feed-forward layers, for a gradient of norm 1 at its output.
 
     Returns:

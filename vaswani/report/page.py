@@ -113,13 +113,13 @@ def facts(config: Config, metrics: Metrics, evaluation: dict[str, SetEvaluation]
     return found
 
 
-def samples(metrics: Metrics, stages: int = 5) -> list[Sample]:
-    """The last validation's samples, each with its translations at up to `stages` validations from first to last."""
+def samples(metrics: Metrics) -> list[Sample]:
+    """The last validation's samples, each with its translations at up to five validations from first to last."""
     with_samples = [record for record in metrics.valid if record.get("samples")]
     if not with_samples:
         return []
     last = len(with_samples) - 1
-    shown = [with_samples[i] for i in sorted({round(last * k / (stages - 1)) for k in range(stages)})]
+    shown = [with_samples[i] for i in sorted({round(last * k / 4) for k in range(5)})]
     return [
         Sample(
             sample["source"],
@@ -135,7 +135,7 @@ def samples(metrics: Metrics, stages: int = 5) -> list[Sample]:
     ]
 
 
-def translated_lines(run: RunDirectory, name: str, count: int = LINES_SHOWN) -> tuple[list[Line], list[Line]]:
+def translated_lines(run: RunDirectory, name: str) -> tuple[list[Line], list[Line]]:
     """The worst lines of a translated test set by chrF, and a choice of all lines that the set's size alone decides.
 
     Raises:
@@ -153,8 +153,8 @@ def translated_lines(run: RunDirectory, name: str, count: int = LINES_SHOWN) -> 
         Line(i, source, reference, hypothesis, chrf.sentence_score(hypothesis, [reference]).score)
         for i, (source, reference, hypothesis) in enumerate(zip(sources, references, hypotheses, strict=True), start=1)
     ]
-    worst = sorted(lines, key=lambda line: line.chrf)[:count]
-    chosen = random.Random(len(lines)).sample(lines, min(count, len(lines)))
+    worst = sorted(lines, key=lambda line: line.chrf)[:LINES_SHOWN]
+    chosen = random.Random(len(lines)).sample(lines, min(LINES_SHOWN, len(lines)))
     return worst, sorted(chosen, key=lambda line: line.number)
 
 
