@@ -38,6 +38,7 @@ from benchmark_common import (
 from benchmark_peers import CTranslate2, HuggingFace, check_supported
 
 from vaswani.arguments import positive, resolve, settings_of_run, takes_run
+from vaswani.commands import set_up_jax
 from vaswani.config import DecodeConfig, ModelConfig
 from vaswani.console import say
 from vaswani.data.prepare import PreparedCorpus
@@ -45,9 +46,8 @@ from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
-from vaswani.pipeline import set_up_jax
 from vaswani.report.png import COLOURS, caption, drawing
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 OURS = "ours"
 PEERS = ("CTranslate2", "HF", "PyTorch")

@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from jaxtyping import install_import_hook
+
+from tests.workplace import Workplace
 
 # Most of the tests' time is XLA compiling; programs here are small, and need not be fast.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
@@ -55,33 +55,6 @@ max_extra_tokens = 3
 """
 
 
-class Workplace:
-    """A directory to work in, and `vaswani` run in it as a process of its own."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-
-    def vaswani(self, *arguments: str, code: int = 0, **options) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "vaswani", *arguments]
-        options = {"cwd": self.path, "env": self.environment, "capture_output": True, "encoding": "utf-8"} | options
-        done = subprocess.run(command, **options)
-        assert done.returncode == code, f"{arguments}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def start(self, *arguments: str, **options) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "vaswani", *arguments]
-        options = {"cwd": self.path, "env": self.environment, "stderr": subprocess.PIPE, "encoding": "utf-8"} | options
-        return subprocess.Popen(command, **options)
-
-    def refused(self, *arguments: str, **options) -> str:
-        """The one line that wrong input gets, last on stderr, with exit code 2."""
-        done = self.vaswani(*arguments, code=2, **options)
-        lines = [line for line in done.stderr.split("\n") if line.startswith("vaswani: ")]
-        assert len(lines) == 1 and done.stderr.endswith(lines[0] + "\n"), done.stderr
-        return lines[0]
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Path:
     """A directory that all processes of a test session share."""
@@ -93,7 +66,7 @@ def shared(tmp_path_factory) -> Path:
 def compilation_cache(shared):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
-    from vaswani.pipeline import set_up_jax  # after the hook: it imports the model
+    from vaswani.commands import set_up_jax  # after the hook: it imports the model
 
     set_up_jax()
 

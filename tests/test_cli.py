@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani import checkpoints, cli, config
+from vaswani import cli, config
+from vaswani.runs import checkpoints
 
 
 @pytest.fixture

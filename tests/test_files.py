@@ -7,7 +7,7 @@ import pytest
 
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import atomic_path, read_json, write_json, write_text
-from vaswani.run_directory import read_events
+from vaswani.runs.events import read_events
 
 
 def names(directory):

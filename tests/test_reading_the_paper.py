@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vaswani import cli, config
-from vaswani.report.paper_figures import FIGURES
+from vaswani.paper.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
 TITLE = "Reading the paper with this repository"

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError, alike, did_you_mean
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 RUNS = Path("runs")
 CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, else last)"

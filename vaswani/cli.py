@@ -21,7 +21,7 @@ from vaswani.arguments import (
 )  # fmt: skip
 from vaswani.errors import UserError, WorkFailed
 from vaswani.memory import keep_freed_memory
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -92,30 +92,30 @@ def flush_output() -> None:
 
 
 def prepare(a: argparse.Namespace) -> None:
+    from vaswani.commands import PREPARED
     from vaswani.data.prepare import prepare
-    from vaswani.pipeline import PREPARED
 
     prepare(a.config, PREPARED)
 
 
 def train(a: argparse.Namespace) -> None:
-    from vaswani.pipeline import train_run
+    from vaswani.commands import train_run
 
     stoppable(lambda: train_run(a.config, a.run, RunDirectory.open(a.init) if a.init else None))
 
 
 def average(a: argparse.Namespace) -> None:
+    from vaswani.commands import average_run
     from vaswani.console import say
-    from vaswani.pipeline import average_run
 
     steps = average_run(a.run, a.last)
     say(f"{a.run.averaged}: mean of the checkpoints of steps {', '.join(f'{s:,}' for s in steps)}")
 
 
 def translate(a: argparse.Namespace) -> None:
+    from vaswani.commands import set_up_jax
     from vaswani.decoding.stream import translate_stream
     from vaswani.decoding.translator import load_translator
-    from vaswani.pipeline import set_up_jax
 
     if sys.stdin is None:
         raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
@@ -125,8 +125,8 @@ def translate(a: argparse.Namespace) -> None:
 
 
 def evaluate(a: argparse.Namespace) -> None:
+    from vaswani.commands import evaluate_files, evaluate_run
     from vaswani.evaluation import bleu
-    from vaswani.pipeline import evaluate_files, evaluate_run
 
     config = settings_of_run(a)
     if a.src and a.hyp:
@@ -141,9 +141,9 @@ def evaluate(a: argparse.Namespace) -> None:
 
 
 def reproduce(a: argparse.Namespace) -> None:
+    from vaswani.commands import reproduce
     from vaswani.console import say
     from vaswani.evaluation import bleu
-    from vaswani.pipeline import reproduce
 
     def work() -> None:
         results = reproduce(a.config, a.run)
@@ -167,9 +167,10 @@ def status(a: argparse.Namespace) -> None:
 
 
 def ablate(a: argparse.Namespace) -> None:
-    from vaswani.ablation import layout, plan, table3
+    from vaswani.ablation import layout, plan
+    from vaswani.ablation import rows as table3
     from vaswani.ablation.sweep import Sweep
-    from vaswani.pipeline import PREPARED, ablate
+    from vaswani.commands import PREPARED, ablate
 
     names = [name for name in a.rows.split(",") if name]
     if not names:
@@ -193,7 +194,7 @@ def ablate(a: argparse.Namespace) -> None:
 
 def ablate_run(a: argparse.Namespace) -> None:
     from vaswani.ablation.jobs import leave_with
-    from vaswani.pipeline import ablate_run
+    from vaswani.commands import ablate_run
 
     if a.parent:
         leave_with(a.parent)
@@ -201,15 +202,15 @@ def ablate_run(a: argparse.Namespace) -> None:
 
 
 def compare(a: argparse.Namespace) -> None:
-    from vaswani.ablation.compare import compare, format_comparison
+    from vaswani.evaluation.compare import compare, format_comparison
 
     values = compare([RunDirectory.open(run) for run in a.compared], a.set)
     print_result(values, format_comparison(values), a.json)
 
 
 def attention(a: argparse.Namespace) -> None:
+    from vaswani.commands import set_up_jax
     from vaswani.console import say
-    from vaswani.pipeline import set_up_jax
     from vaswani.report.attention_map import write_attention
 
     set_up_jax()
@@ -219,17 +220,17 @@ def attention(a: argparse.Namespace) -> None:
 
 
 def paper(a: argparse.Namespace) -> None:
+    from vaswani.commands import set_up_jax
     from vaswani.console import say
-    from vaswani.pipeline import set_up_jax
-    from vaswani.report.checks import format_checks, require_reasons, to_json
-    from vaswani.report.paper_check import check_paper
+    from vaswani.paper.checks import format_checks, require_reasons, to_json
+    from vaswani.paper.recompute import check_paper
 
     set_up_jax()
     say("recomputing the paper's numbers, which takes about half a minute")
     checks = list(check_paper())
     print_result(to_json(checks), format_checks(checks), a.json)
     if a.figures:
-        from vaswani.report.paper_figures import write_figures
+        from vaswani.paper.figures import write_figures
 
         say("drawing, and measuring attention")
         say("\n".join(map(str, write_figures(a.figures))))

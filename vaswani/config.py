@@ -25,7 +25,7 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 @dataclass(frozen=True)
 class ToyConfig:
-    """The embedded corpus (`data.corpus = "toy"`), made by `vaswani/data/toy_grammar.py`."""
+    """The embedded corpus (`data.corpus = "toy"`), made by `vaswani/data/toy/grammar.py`."""
 
     __pydantic_config__ = _SCHEMA
 

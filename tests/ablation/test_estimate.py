@@ -6,9 +6,9 @@ import pytest
 
 from tests.sizes import count_parameters
 from vaswani.ablation import estimate
-from vaswani.ablation.table3 import GROUPS, rows
+from vaswani.ablation.rows import GROUPS, rows
 from vaswani.config import Config, ModelConfig
-from vaswani.report.costs import forward_flops_formula, parameters
+from vaswani.paper.costs import forward_flops_formula, parameters
 
 V = 37_000
 # Without the embedding, worked from the paper's equations: no bias in attention, biases in the feed-forward network,

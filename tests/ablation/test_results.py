@@ -7,7 +7,7 @@ import pytest
 
 from vaswani.ablation import layout
 from vaswani.ablation.results import Result, RowResult, Table, verdict
-from vaswani.ablation.table3 import rows
+from vaswani.ablation.rows import rows
 from vaswani.config import Config
 from vaswani.evaluation.significance import Estimate
 
@@ -74,30 +74,3 @@ def test_csv_is_unrounded_and_markdown_has_every_cell():
     assert values["A1"]["delta_low"] == "-2.0" and values["A1"]["h"] == "1" and values["base"]["delta_bleu"] == ""
     lines = [line for line in layout.to_markdown(table).split("\n") if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1 and len(lines) == 2 + 4
-
-
-def test_compare_tests_runs_against_the_first(tmp_path):
-    from vaswani.ablation.compare import compare, format_comparison
-    from vaswani.errors import UserError
-    from vaswani.run_directory import RunDirectory
-
-    runs = [RunDirectory(tmp_path / name) for name in ("first", "better", "third")]
-    references = [f"der Hund {i} sieht die Katze im Park ." for i in range(30)]
-    for run, wrong in zip(runs, (20, 2, 20), strict=True):
-        run.create(Config())
-        run.translations.mkdir()
-        lines = ["eine Katze" if i < wrong else line for i, line in enumerate(references)]
-        (run.translations / "newstest2014.txt").write_text("\n".join(lines) + "\n")
-        (run.translations / "newstest2014.reference.txt").write_text("\n".join(references) + "\n")
-    values = compare(runs, None)
-    base, better, same = values["runs"]
-    assert values["set"] == "newstest2014" and values["lines"] == 30 and base["p_value"] is None
-    assert better["delta"] > 20 and better["p_value"] < 0.01 and same["delta"] == 0.0
-    assert "the baseline" in format_comparison(values) and f"p = {better['p_value']:.4f}" in format_comparison(values)
-    with pytest.raises(UserError, match="no translation of 'valid'"):
-        compare(runs, "valid")
-    with pytest.raises(UserError, match="name two different runs"):
-        compare([runs[0], runs[0]], None)
-    (runs[1].translations / "newstest2014.reference.txt").write_text("anders\n" * 30)
-    with pytest.raises(UserError, match="other references"):
-        compare(runs, None)

@@ -13,11 +13,11 @@ import pytest
 
 from vaswani import cli
 from vaswani import config as config_module
-from vaswani.ablation import table3
+from vaswani.ablation import rows as table3
 from vaswani.ablation.pool import why
 from vaswani.ablation.sweep import Run, Sweep
 from vaswani.errors import UserError
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 SWEEP = "runs/tiny-table3"
 RESEEDED = "[train]\nseed = 9\n"  # another run of the same program: nothing new to compile

@@ -274,7 +274,7 @@ def test_large_vocabularies_take_four_bytes_and_cut_files_are_refused(tmp_path):
 
 
 def test_the_embedded_corpus(root):
-    toy = pytest.importorskip("vaswani.data.toy_grammar")
+    toy = pytest.importorskip("vaswani.data.toy.grammar")
     data = DataConfig(name="toy", corpus="toy", valid="valid", tests=("test", "test_long"), vocab_size=400, splits={})
     data = replace(data, toy=replace(data.toy, train_pairs=300, test_pairs=20))
     corpus = prepare(Config(data=data), root)

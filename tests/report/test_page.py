@@ -11,7 +11,7 @@ from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation, score, to_json
 from vaswani.report.page import samples, translated_lines, write_report
 from vaswani.report.plots import Metrics
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 CONFIG = from_dict({"data": {"name": "tiny", "tests": ["tiny_test"]}, "model": {"d_model": 64}}, "a test")
 SOURCES = ["A dog runs.", "<script>alert('no')</script>", "", "Ends\u2028here."]

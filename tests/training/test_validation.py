@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from tests import reference
-from vaswani import checkpoints
 from vaswani.config import Config, ModelConfig
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import BEGIN
 from vaswani.devices import make_mesh
 from vaswani.errors import UserError
 from vaswani.model import build
-from vaswani.run_directory import RunDirectory, read_events
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.events import read_events
 from vaswani.training.validation import Validation
 
 

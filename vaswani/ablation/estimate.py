@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from vaswani.config import Config
-from vaswani.report import costs
+from vaswani.paper import costs
 
 MODEL_SPEED = 0.35
 """The share of a plain matrix product's speed that training reaches, roughly; until there is a run to go by."""

@@ -6,7 +6,7 @@ from typing import Any
 from vaswani.ablation import estimate
 from vaswani.ablation.sweep import Sweep
 from vaswani.console import aligned, duration
-from vaswani.report import costs
+from vaswani.paper import costs
 
 
 def plan(sweep: Sweep, prepared: Path, jobs: int) -> dict[str, Any]:

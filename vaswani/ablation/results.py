@@ -9,14 +9,14 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 
 from vaswani.ablation import bootstrap
+from vaswani.ablation.rows import PAPER_BASE, Row
 from vaswani.ablation.sweep import Run, Sweep
-from vaswani.ablation.table3 import PAPER_BASE, Row
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, Estimate
-from vaswani.files import read_own_lines, write_json, write_text
-from vaswani.paper import Variation
-from vaswani.report import costs
-from vaswani.run_directory import RunDirectory
+from vaswani.files import write_json, write_text
+from vaswani.paper import costs
+from vaswani.paper.tables import Variation
+from vaswani.runs.translations import read_translations
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Translations:
 
     def of(self, run: Run) -> bootstrap.Statistics:
         if run.name not in self._known:
-            hypotheses, references = read_translations(run.directory, run.set_name)
+            _, references, hypotheses = read_translations(run.directory, run.set_name)
             self._references = self._references or (run.directory.path, references)
             if references != self._references[1]:
                 raise UserError(
@@ -94,22 +94,6 @@ class Translations:
                 )
             self._known[run.name] = bootstrap.statistics(hypotheses, references)
         return self._known[run.name]
-
-
-def read_translations(run: RunDirectory, set_name: str) -> tuple[list[str], list[str]]:
-    """What a run translated of a set, and its references.
-
-    Raises:
-        UserError: it has not translated that set.
-    """
-    hypotheses, references = run.translations / f"{set_name}.txt", run.translations / f"{set_name}.reference.txt"
-    if not hypotheses.exists() or not references.exists():
-        there = sorted(p.name.removesuffix(".source.txt") for p in run.translations.glob("*.source.txt"))
-        raise UserError(
-            f"{run.path}: has no translation of {set_name!r}"
-            + (f"; it has {', '.join(there)}: choose with --set" if there else f"; `vaswani evaluate {run.path}` first")
-        )
-    return read_own_lines(hypotheses), read_own_lines(references)
 
 
 def collect(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, translations: Translations) -> Table:

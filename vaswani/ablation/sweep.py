@@ -13,15 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vaswani import checkpoints
 from vaswani import config as config_module
-from vaswani.ablation.table3 import Row, with_seed
+from vaswani.ablation.rows import Row, with_seed
 from vaswani.config import Config
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.files import read_json, write_json, write_text
-from vaswani.run_directory import RunDirectory, read_events
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.events import read_events
 
 # What may change between two starts of a sweep, because no result depends on it.
 FREE_BETWEEN_STARTS = {

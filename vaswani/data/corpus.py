@@ -240,9 +240,9 @@ def _pair(row: Any, data: DataConfig, where: str) -> Pair:
 
 @lru_cache(maxsize=1)  # one call makes all sets
 def _toy_sets(toy: ToyConfig) -> dict[str, list[Pair]]:
-    from vaswani.data import toy_grammar
+    from vaswani.data.toy import grammar
 
-    return toy_grammar.generate(toy)
+    return grammar.generate(toy)
 
 
 def _read_toy(data: DataConfig, name: str) -> Iterator[Pair]:

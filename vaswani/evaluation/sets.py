@@ -7,8 +7,9 @@ from vaswani.config import Config
 from vaswani.console import say, watched
 from vaswani.decoding.translator import Translator
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation, score, to_json
-from vaswani.files import write_json, write_text
-from vaswani.run_directory import RunDirectory
+from vaswani.files import write_json
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.translations import write_translations
 
 
 def evaluate_set(
@@ -22,13 +23,10 @@ def evaluate_set(
 ) -> SetEvaluation:
     """Translates a set, scores it against the raw references, and adds both to the run.
 
-    Writes translations/NAME.txt, NAME.source.txt and NAME.reference.txt, and the scores into evaluation.json.
+    Writes the set's translations, and its scores into evaluation.json.
     """
     hypotheses, truncated = translate_set(translator, sources, name)
-    for suffix, lines in (("", hypotheses), (".source", sources), (".reference", references)):
-        # A cell of a table may hold line ends, and here a line is a sentence.
-        text = "".join(line.replace("\n", " ") + "\n" for line in lines)
-        write_text(run.translations / f"{name}{suffix}.txt", text)
+    write_translations(run, name, sources, references, hypotheses)
     result = score_set(hypotheses, references, config, checkpoint, truncated)
     sets = read_evaluation(run.evaluation_path) | {name: result}
     write_json(run.evaluation_path, to_json(sets))

@@ -23,7 +23,7 @@ from vaswani.files import write_text
 from vaswani.model import MultiHeadAttention, Transformer, attention
 from vaswani.report.page import write_report
 from vaswani.report.png import caption, drawing
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 LONGEST = 64
 """Tokens on either side; the words of more could not be read."""

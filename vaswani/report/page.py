@@ -13,11 +13,11 @@ from sacrebleu.metrics.chrf import CHRF
 
 from vaswani import config as config_module
 from vaswani.config import Config
-from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
-from vaswani.files import read_json, read_own_lines, write_text
+from vaswani.files import read_json, write_text
 from vaswani.report.plots import Metrics, curves, read_metrics
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.translations import read_translations, translated_sets
 
 LINES_SHOWN = 10
 """Of each test set: this many chosen at random, and as many of the worst."""
@@ -63,6 +63,7 @@ def write_report(run: RunDirectory) -> Path:
     evaluation = read_evaluation(run.evaluation_path)
     sets = dict.fromkeys((*evaluation, *config.data.tests))  # each once, in this order
 
+    translated = translated_sets(run)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -75,7 +76,7 @@ def write_report(run: RunDirectory) -> Path:
         evaluation=evaluation,
         plots=[(plot, Markup(plot.svg)) for plot in curves(metrics)],  # our own drawing; all other text is escaped
         samples=samples(metrics),
-        translations={name: translated_lines(run, name) for name in sets if _translated(run, name)},
+        translations={name: translated_lines(run, name) for name in sets if name in translated},
         differences={k: map(notation, pair) for k, pair in config_module.differences(Config(), config).items()},
         settings={key: notation(value) for key, value in config_module.flatten(config).items()},
         versions=read_json(run.versions_path) or {},
@@ -141,13 +142,7 @@ def translated_lines(run: RunDirectory, name: str) -> tuple[list[Line], list[Lin
     Raises:
         UserError: its three files have unequal numbers of lines.
     """
-    files = _files(run, name)
-    sources, references, hypotheses = (read_own_lines(path) for path in files)
-    if not len(sources) == len(references) == len(hypotheses):
-        counts = ", ".join(
-            f"{path.name} {len(text)}" for path, text in zip(files, (sources, references, hypotheses), strict=True)
-        )
-        raise UserError(f"{run.translations}: unequal numbers of lines ({counts}); run `vaswani evaluate` again")
+    sources, references, hypotheses = read_translations(run, name)
     chrf = CHRF()
     lines = [
         Line(i, source, reference, hypothesis, chrf.sentence_score(hypothesis, [reference]).score)
@@ -156,12 +151,3 @@ def translated_lines(run: RunDirectory, name: str) -> tuple[list[Line], list[Lin
     worst = sorted(lines, key=lambda line: line.chrf)[:LINES_SHOWN]
     chosen = random.Random(len(lines)).sample(lines, min(LINES_SHOWN, len(lines)))
     return worst, sorted(chosen, key=lambda line: line.number)
-
-
-def _files(run: RunDirectory, name: str) -> tuple[Path, Path, Path]:
-    directory = run.translations
-    return directory / f"{name}.source.txt", directory / f"{name}.reference.txt", directory / f"{name}.txt"
-
-
-def _translated(run: RunDirectory, name: str) -> bool:
-    return all(path.exists() for path in _files(run, name))

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from vaswani.run_directory import read_events
+from vaswani.runs.events import read_events
 
 # Colours that occur nowhere else, put in place of these by the page's style sheet.
 _PAGE_COLOURS = {

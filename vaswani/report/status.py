@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from vaswani import checkpoints
 from vaswani.config import Config
 from vaswani.console import aligned
 from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
-from vaswani.run_directory import RunDirectory, read_events
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.events import read_events
 from vaswani.training.loop import RunProgress, why_finished
 
 

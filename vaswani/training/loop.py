@@ -11,7 +11,6 @@ import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from vaswani import checkpoints
 from vaswani.config import Config
 from vaswani.console import duration, say
 from vaswani.data.packing import TrainingBatches
@@ -20,12 +19,14 @@ from vaswani.data.tokenizer import Tokenizer
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import atomic_path
-from vaswani.run_directory import RunDirectory
-from vaswani.training.metrics import MetricsLog, Window
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.events import MetricsLog
 from vaswani.training.optimizer import learning_rate
 from vaswani.training.signals import Interrupted, StopSignals, leave_at_once, run_unless_stopped
 from vaswani.training.train_step import Params, TrainState, init_state, make_train_step
 from vaswani.training.validation import Validation
+from vaswani.training.window import Window
 
 NON_FINITE_IN_A_ROW = 10
 

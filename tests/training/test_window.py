@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from vaswani.training.metrics import Window
 from vaswani.training.train_step import StepMetrics, Sums
+from vaswani.training.window import Window
 
 
 def test_a_long_windows_tokens_do_not_overflow():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from vaswani.report import attention_cost, paper_figures
+from vaswani.paper import attention_cost
+from vaswani.paper import figures as paper_figures
 
 
 def test_all_figures(tmp_path, monkeypatch):

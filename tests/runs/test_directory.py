@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 
 def test_a_run_keeps_its_configuration_and_versions(tmp_path):
@@ -85,7 +85,7 @@ def test_a_holder_that_lets_go_while_it_is_asked_for(tmp_path, monkeypatch):
             raise Timeout("")
 
     run.path.joinpath(".lock.holder").write_text("process 1")
-    monkeypatch.setattr("vaswani.run_directory.FileLock", Held)
+    monkeypatch.setattr("vaswani.runs.directory.FileLock", Held)
     assert run.holder() == ""
 
 
@@ -96,7 +96,7 @@ def test_names_that_checkpoints_cannot_be_read_from_are_refused(tmp_path, name):
 
 
 def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path):
-    hold = "import sys; from vaswani.run_directory import RunDirectory\n"
+    hold = "import sys; from vaswani.runs.directory import RunDirectory\n"
     hold += "with RunDirectory(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(tmp_path / "run")]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

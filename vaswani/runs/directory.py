@@ -1,15 +1,10 @@
-"""The names inside a run directory, its lock, and its events."""
+"""The names inside a run directory, and its lock."""
 
-import importlib.metadata
-import json
 import os
-import platform
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -17,8 +12,7 @@ from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError, alike, did_you_mean
 from vaswani.files import read_failure, write_failure, write_json, write_text
-
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "sentencepiece", "sacrebleu")
+from vaswani.runs.versions import versions
 
 
 class RunDirectory:
@@ -139,56 +133,3 @@ class RunDirectory:
         finally:
             holder.unlink(missing_ok=True)
             lock.release()
-
-
-def versions() -> dict[str, str | None]:
-    """Versions of Python, the platform and the packages that results depend on; the git commit where there is one."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: _version(name) for name in ("vaswani", *_PACKAGES)},
-        "commit": _commit(),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str | None:
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():  # an installed package may lie inside a repository that is not ours
-        return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
-
-    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise read_failure(path, error) from None
-    events = []
-    needed = {"train": ("step", "loss"), "valid": ("step", "perplexity")}
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(event, dict) or event.get("kind") not in tuple(needed):
-            continue
-        if all(isinstance(event.get(key), int | float) for key in needed[event["kind"]]):
-            events.append(event)
-    return events

@@ -2,8 +2,8 @@
 
 from tests.sizes import count_parameters
 from vaswani.config import ModelConfig
-from vaswani.paper import TABLE_3
-from vaswani.report import costs
+from vaswani.paper import costs
+from vaswani.paper.tables import TABLE_3
 
 ROWS = {variation.row: variation for variation in TABLE_3}
 

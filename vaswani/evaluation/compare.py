@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vaswani.ablation.results import read_translations
 from vaswani.errors import UserError
 from vaswani.evaluation.significance import RESAMPLES, paired_bootstrap
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
+from vaswani.runs.translations import read_translations
 
 
 def compare(runs: Sequence[RunDirectory], set_name: str | None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def compare(runs: Sequence[RunDirectory], set_name: str | None) -> dict[str, Any
     systems: dict[str, list[str]] = {}
     references: list[str] = []
     for name, run in zip(names, runs, strict=True):
-        systems[name], its_references = read_translations(run, set_name)
+        _, its_references, systems[name] = read_translations(run, set_name)
         if references and its_references != references:
             raise UserError(f"{name}: its {set_name} has other references than that of {names[0]}")
         references = its_references

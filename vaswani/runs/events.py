@@ -1,12 +1,11 @@
 """What a run says of itself: one console line and one line of metrics.jsonl an event, TensorBoard where installed."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
-from vaswani.files import write_text
-from vaswani.run_directory import RunDirectory, read_events
+from vaswani.files import read_failure, write_text
+from vaswani.runs.directory import RunDirectory
 
 
 class MetricsLog:
@@ -46,32 +45,26 @@ def _tensorboard(directory: Path, step: int) -> Any:
     return SummaryWriter(str(directory), purge_step=step + 1)
 
 
-class Window:
-    """Sums since the last log line."""
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
 
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self.sums: list[Any] = []
-        self.gradient_norm = 0.0
-
-    def add(self, metrics: Any) -> None:
-        self.sums.append(metrics.sums)
-        self.gradient_norm = float(metrics.gradient_norm)
-
-    def summary(self) -> dict[str, Any]:
-        """Loss and nll in nats per target token; tokens without padding."""
-        seconds = max(time.monotonic() - self.started, 1e-9)
-        loss, nll, target_tokens, source_tokens = (
-            sum(float(getattr(s, name)) for s in self.sums)  # as int32 the tokens of a long window would overflow
-            for name in ("loss", "nll", "target_tokens", "source_tokens")
-        )
-        return {
-            "loss": round(loss / target_tokens, 5),
-            "nll": round(nll / target_tokens, 5),
-            "gradient_norm": round(self.gradient_norm, 5),
-            "source_tokens_per_update": round(source_tokens / len(self.sums)),
-            "target_tokens_per_update": round(target_tokens / len(self.sums)),
-            "source_tokens_per_s": round(source_tokens / seconds),
-            "target_tokens_per_s": round(target_tokens / seconds),
-            "seconds_per_update": round(seconds / len(self.sums), 4),
-        }
+    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failure(path, error) from None
+    events = []
+    needed = {"train": ("step", "loss"), "valid": ("step", "perplexity")}
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(event, dict) or event.get("kind") not in tuple(needed):
+            continue
+        if all(isinstance(event.get(key), int | float) for key in needed[event["kind"]]):
+            events.append(event)
+    return events

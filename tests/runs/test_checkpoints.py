@@ -16,10 +16,10 @@ import numpy as np
 import optax
 import pytest
 
-from vaswani import checkpoints
-from vaswani.checkpoints import BrokenCheckpoint, load_chosen_params
 from vaswani.errors import UserError, WorkFailed
-from vaswani.run_directory import RunDirectory
+from vaswani.runs import checkpoints
+from vaswani.runs.checkpoints import BrokenCheckpoint, load_chosen_params
+from vaswani.runs.directory import RunDirectory
 
 
 class State(NamedTuple):
@@ -314,7 +314,7 @@ def test_a_save_that_fails_in_the_end_changes_nothing(run):
 SHARDED = """
 import sys, jax, jax.numpy as jnp, numpy as np
 from pathlib import Path
-from vaswani import checkpoints
+from vaswani.runs import checkpoints
 mesh = jax.make_mesh((2,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
 split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
 like = {"params": jax.ShapeDtypeStruct((4, 3), jnp.float32, sharding=split)}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from vaswani import checkpoints
 from vaswani.config import Config
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
@@ -18,7 +17,8 @@ from vaswani.devices import use_processors
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
-from vaswani.run_directory import RunDirectory
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
 from vaswani.training.loop import train
 from vaswani.training.signals import Interrupted, StopSignals
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from vaswani.data import toy_lexicon as lexicon
-from vaswani.data.toy_lexicon import Adjective, Modal, Noun, Verb, Words
+from vaswani.data.toy import lexicon
+from vaswani.data.toy.lexicon import Adjective, Modal, Noun, Verb, Words
 
 GENDERS = "mfnp"  # columns of the endings: masculine, feminine, neuter, plural
 NOMINATIVE, ACCUSATIVE, DATIVE = range(3)  # rows

@@ -9,10 +9,10 @@ import numpy as np
 from vaswani.config import ModelConfig
 from vaswani.decoding.beam_search import length_penalty
 from vaswani.model import MultiHeadAttention, sinusoids
-from vaswani.paper import BASE, BIG, TABLE_1, TABLE_2, TABLE_3
-from vaswani.report import costs, demonstrations
-from vaswani.report.checks import Check, below, derived, numbers, only
-from vaswani.report.costs import VOCABULARY
+from vaswani.paper import costs, demonstrations
+from vaswani.paper.checks import Check, below, derived, numbers, only
+from vaswani.paper.costs import VOCABULARY
+from vaswani.paper.tables import BASE, BIG, TABLE_1, TABLE_2, TABLE_3
 from vaswani.training.optimizer import learning_rate
 
 ROUNDED_TIME = "0.4 s a step is rounded"

@@ -1,6 +1,6 @@
 """The embedded English-German corpus, drawn from a small synchronous grammar.
 
-The words are in `toy_lexicon.py`, the two languages' word order and inflection in `toy_syntax.py`. Here `Grammar` draws
+The words are in `lexicon.py`, the two languages' word order and inflection in `syntax.py`. Here `Grammar` draws
 clauses and joins them to sentences, and `generate` collects the sets of a corpus.
 """
 
@@ -10,10 +10,9 @@ from random import Random
 from typing import TypeVar
 
 from vaswani.config import ToyConfig
-from vaswani.data import toy_lexicon as lexicon
-from vaswani.data import toy_syntax as syntax
-from vaswani.data.toy_lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Adjective, Modal, Noun, Verb, Words
-from vaswani.data.toy_syntax import ACCUSATIVE, CASES, PRONOUNS, WHO, Clause, Phrase, noun_phrase, number, prepositional
+from vaswani.data.toy import lexicon, syntax
+from vaswani.data.toy.lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Adjective, Modal, Noun, Verb, Words
+from vaswani.data.toy.syntax import ACCUSATIVE, CASES, PRONOUNS, WHO, Clause, Phrase, noun_phrase, number, prepositional
 
 LONGEST = {1: 14, 2: 20, 3: 26}
 """English words of the longest training sentence at each difficulty."""

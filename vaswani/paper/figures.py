@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from vaswani.model import sinusoids
-from vaswani.paper import TABLE_1
-from vaswani.report import costs, demonstrations
-from vaswani.report.attention_cost import draw_attention_cost
+from vaswani.paper import costs, demonstrations
+from vaswani.paper.attention_cost import draw_attention_cost
+from vaswani.paper.tables import TABLE_1
 from vaswani.report.png import BLUE, GREEN, INK, ORANGE, SOFT, caption, drawing
 from vaswani.training.optimizer import learning_rate
 

@@ -19,7 +19,7 @@ from vaswani.model import (
     attention,
     build,
 )
-from vaswani.paper import TABLE_3, Recipe, Variation
+from vaswani.paper.tables import TABLE_3, Recipe, Variation
 
 P100_FLOPS = 9.5e12
 """What the paper takes a P100 to sustain in single precision (footnote 5)."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vaswani import config as config_module
-from vaswani.ablation.table3 import GROUPS, PAPER_ROWS, rows
+from vaswani.ablation.rows import GROUPS, PAPER_ROWS, rows
 from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
 

@@ -8,8 +8,8 @@ import pytest
 
 from vaswani import cli
 from vaswani.errors import WorkFailed
-from vaswani.report import paper_check
-from vaswani.report.checks import Check, below, derived, format_checks, numbers, only, require_reasons
+from vaswani.paper import recompute as paper_check
+from vaswani.paper.checks import Check, below, derived, format_checks, numbers, only, require_reasons
 
 
 @pytest.fixture(scope="module")

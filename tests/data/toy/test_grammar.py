@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from vaswani.config import ToyConfig
-from vaswani.data import toy_lexicon as lexicon
-from vaswani.data.toy_grammar import LONGEST, Grammar, generate
-from vaswani.data.toy_lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Words
-from vaswani.data.toy_syntax import (
+from vaswani.data.toy import lexicon
+from vaswani.data.toy.grammar import LONGEST, Grammar, generate
+from vaswani.data.toy.lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Words
+from vaswani.data.toy.syntax import (
     ACCUSATIVE,
     DATIVE,
     PLURAL,
@@ -311,7 +311,7 @@ def digest(config: ToyConfig) -> str:
 
 
 def test_the_seed_decides_everything():
-    code = f"from test_toy_grammar import *; print(digest({small()!r}))"
+    code = f"from test_grammar import *; print(digest({small()!r}))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     for hash_seed in ("1", "2"):
         command = [sys.executable, "-c", code]

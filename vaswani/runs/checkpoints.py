@@ -29,7 +29,7 @@ from orbax.checkpoint import v1 as ocp
 from vaswani.console import say
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import flush, read_failure, write_failure
-from vaswani.run_directory import RunDirectory
+from vaswani.runs.directory import RunDirectory
 
 # Orbax logs whole tracebacks of errors that it raises as well.
 logging.getLogger("absl").setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The words of the embedded corpus, as tables that `toy_grammar.py` reads.
+"""The words of the embedded corpus, as tables that `grammar.py` reads.
 
 Tables are blocks of aligned columns, one block for each difficulty; a higher difficulty has all the lower ones' words.
 In a column "_" stands for a space and "," separates alternatives. A word has one translation, so that English

@@ -18,7 +18,7 @@ from typing import Any
 from vaswani import config as config_module
 from vaswani.config import Config
 from vaswani.errors import UserError
-from vaswani.paper import TABLE_3, Variation
+from vaswani.paper.tables import TABLE_3, Variation
 
 PAPER_BASE = TABLE_3[0]
 PAPER_ROWS = {variation.row: variation for variation in TABLE_3}

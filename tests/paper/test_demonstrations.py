@@ -7,8 +7,8 @@ import pytest
 from flax import nnx
 
 from vaswani.model import attention
-from vaswani.report import demonstrations
-from vaswani.report.demonstrations import SMALL, one_head, small_model
+from vaswani.paper import demonstrations
+from vaswani.paper.demonstrations import SMALL, one_head, small_model
 
 
 def test_the_past_does_reach_later_outputs():

@@ -1,0 +1,1 @@
+"""The embedded English-German corpus, made by a small grammar."""
