@@ -1,12 +1,13 @@
 """What a person watches on stderr: messages, progress bars, durations."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, track
 
 T = TypeVar("T")
 
@@ -20,6 +21,28 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable
     """The items, with a progress bar where a person watches."""
     quiet = not sys.stderr.isatty()
     return track(items, escape(what), total=total, console=Console(stderr=True), transient=True, disable=quiet)
+
+
+class ProgressBar:
+    """A bar below the lines that are printed."""
+
+    def __init__(self, bar: Progress, task):
+        self._bar, self._task = bar, task
+
+    def update(self, completed: int) -> None:
+        self._bar.update(self._task, completed=completed)
+
+    def print(self, text: str) -> None:
+        self._bar.console.print(text)
+
+
+@contextmanager
+def progress_bar(description: str, total: int) -> Iterator[ProgressBar]:
+    """Shown on a terminal only."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        yield ProgressBar(bar, bar.add_task(description, total=total))
 
 
 def aligned(table: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:

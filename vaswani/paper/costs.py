@@ -10,6 +10,7 @@ import numpy as np
 from flax import nnx
 
 from vaswani.config import ModelConfig
+from vaswani.decoding.incremental import init_cache
 from vaswani.model import (
     DecoderLayer,
     EncoderLayer,
@@ -181,7 +182,7 @@ def cache_bytes_per_token(layers: int, h: int, d_head: int) -> int:
 
     def cache() -> Any:
         memory, segments = jnp.zeros((1, 1, 64), jnp.bfloat16), jnp.ones((1, 1), jnp.int32)
-        return Transformer(config, 1, nnx.Rngs(0)).init_cache(memory, segments, beam=1, max_length=1)
+        return init_cache(Transformer(config, 1, nnx.Rngs(0)), memory, segments, beam=1, max_length=1)
 
     layer = jax.eval_shape(cache).layers[0]
     return layers * sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in (layer.keys, layer.values))

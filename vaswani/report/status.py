@@ -10,7 +10,7 @@ from vaswani.evaluation.bleu import read_evaluation
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
-from vaswani.training.loop import RunProgress, why_finished
+from vaswani.training.progress import TrainingProgress, why_finished
 
 
 def read_status(runs: Path) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _fill(row: dict[str, Any], run: RunDirectory) -> None:
 
 def _ended(config: Config, step: int, meta: dict[str, Any]) -> str:
     """How a training that nobody works on came to its last checkpoint."""
-    progress = RunProgress(**meta["progress"])
+    progress = TrainingProgress.from_dict(meta["progress"])
     why = why_finished(config, step, progress)
     if why and progress.validated_step == step:
         return f"finished: {why}"
