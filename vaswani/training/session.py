@@ -95,12 +95,13 @@ class TrainingSession:
         self.saved_step, self._saved_on_schedule = self.step, meta["on_schedule"]
 
     def _describe(self, pairs: int, restored: bool) -> None:
-        shape = self._batches.shape
-        tokens, devices = math.prod(shape), self.mesh.size
-        parameters = sum(x.size for x in jax.tree.leaves(self.state.params))
+        shape, devices = self._batches.shape, self.mesh.size
+        tokens, parameters = math.prod(shape), sum(x.size for x in jax.tree.leaves(self.state.params))
         say(
-            f"{self.run.path}: {parameters:,} parameters, {pairs:,} pairs; an update has {tokens:,} + {tokens:,} tokens, padding included, "
-            f"in {shape.micro_batches} x {shape.rows} rows of {shape.row_length} on {devices} device{'s' if devices > 1 else ''}"
+            f"{self.run.path}: {parameters:,} parameters, {pairs:,} pairs; "
+            f"an update has {tokens:,} + {tokens:,} tokens, padding included, "
+            f"in {shape.micro_batches} x {shape.rows} rows of {shape.row_length} "
+            f"on {devices} device{'s' if devices > 1 else ''}"
         )
         if restored and not self.complete:
             say(f"going on from step {self.step:,}, {duration(self.progress.elapsed_s)} into the training")
@@ -187,7 +188,7 @@ class TrainingSession:
         improved = self.progress.note_validation(result["perplexity"], self.step)
         self.progress.elapsed_s = time.monotonic() - self._clock_start
         self._log.write("valid", self.step, **result, elapsed_s=round(self.progress.elapsed_s, 1))
-        self._bar.print(validation_lines(self.step, result, improved, self.progress))
+        say(validation_lines(self.step, result, improved, self.progress))
         self._validation_is_unsaved = improved or self.saved_step == self.step
 
     def save(self) -> None:
@@ -251,5 +252,5 @@ class TrainingSession:
             "skipped": self.progress.skipped,
         }
         self._log.write("train", self.step, **values)
-        self._bar.print(log_line(self.config, self.step, values, self.progress))
+        say(log_line(self.config, self.step, values, self.progress))
         self._window = Window()
