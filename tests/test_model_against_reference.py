@@ -13,10 +13,10 @@ from flax import nnx
 
 from tests import reference
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.data.packing import Batch
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import beam_search
+from vaswani.schema import ModelConfig
 from vaswani.training.train_step import batch_loss
 
 V = 11

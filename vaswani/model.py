@@ -24,7 +24,7 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key, UInt32
 
-from vaswani.config import ModelConfig
+from vaswani.schema import ModelConfig
 
 glorot_uniform = nnx.initializers.glorot_uniform()
 LAYER_NORM_EPSILON = 1e-6

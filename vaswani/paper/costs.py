@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from vaswani.config import ModelConfig
 from vaswani.model import (
     DecoderLayer,
     EncoderLayer,
@@ -20,6 +19,7 @@ from vaswani.model import (
     build,
 )
 from vaswani.paper.tables import TABLE_3, Recipe, Variation
+from vaswani.schema import ModelConfig
 
 P100_FLOPS = 9.5e12
 """What the paper takes a P100 to sustain in single precision (footnote 5)."""

@@ -11,7 +11,6 @@ import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from vaswani.config import Config
 from vaswani.console import duration, say
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
@@ -22,6 +21,7 @@ from vaswani.files import atomic_path
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import MetricsLog
+from vaswani.schema import Config
 from vaswani.training.optimizer import learning_rate
 from vaswani.training.signals import Interrupted, StopSignals, leave_at_once, run_unless_stopped
 from vaswani.training.train_step import Params, TrainState, init_state, make_train_step
