@@ -18,13 +18,13 @@ import numpy as np
 from benchmark_common import above_zero, flops, machine, make_parser, products, random_pairs, run, spread, time_products
 
 from vaswani.arguments import positive, resolve, takes_config
-from vaswani.config import Config
 from vaswani.data.packing import Batch, TrainingBatches
 from vaswani.decoding.translator import Translator
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import WorkFailed
 from vaswani.files import write_json
 from vaswani.model import build
+from vaswani.schema import Config
 from vaswani.training.loss import CHUNK
 from vaswani.training.train_step import batch_loss, init_state, make_train_step, state_structure
 

@@ -10,10 +10,10 @@ from flax import nnx
 
 from tests.sizes import count_parameters
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.decoding.incremental import decode_step, init_cache
 from vaswani.kernels import random_bits
 from vaswani.model import Transformer, build, dropout
+from vaswani.schema import ModelConfig
 
 TINY = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
 V = 13

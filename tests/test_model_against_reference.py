@@ -13,11 +13,11 @@ from flax import nnx
 
 from tests import reference
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.data.packing import Batch
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import beam_search
 from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
+from vaswani.schema import ModelConfig
 from vaswani.training.train_step import batch_loss
 
 V = 11

@@ -25,8 +25,8 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int, Key
 
-from vaswani.config import ModelConfig
 from vaswani.kernels import product, random_bits
+from vaswani.schema import ModelConfig
 
 glorot_uniform = nnx.initializers.glorot_uniform()
 LAYER_NORM_EPSILON = 1e-6

@@ -11,11 +11,11 @@ from flax import nnx
 from jax import lax
 
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import NEVER_GENERATED, beam_search, best_extensions, length_penalty, pick
 from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
 from vaswani.errors import UserError
+from vaswani.schema import ModelConfig
 
 WORDS = (4, 5, 6)  # with END, four tokens that can be generated
 V = 7

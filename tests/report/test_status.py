@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vaswani.config import Config, TrainConfig
 from vaswani.evaluation.bleu import Score, SetEvaluation, to_json
 from vaswani.files import write_json
 from vaswani.report.status import format_status, read_status
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config, TrainConfig
 
 
 def make_run(path: Path, step: int, **progress) -> RunDirectory:

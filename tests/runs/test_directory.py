@@ -11,9 +11,9 @@ import threading
 import pytest
 from filelock import FileLock, Timeout
 
-from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config, ModelConfig, TrainConfig
 
 
 def test_a_run_keeps_its_configuration_and_versions(tmp_path):

@@ -14,12 +14,12 @@ import pytest
 from orbax.checkpoint import v1 as ocp
 
 from vaswani import config as config_module
-from vaswani.config import Config, TrainConfig
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.decoding.translator import Translator
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config, TrainConfig
 from vaswani.training import loop, session
 from vaswani.training.progress import TrainingProgress, why_finished
 from vaswani.training.signals import Interrupted

@@ -14,9 +14,9 @@ import pytest
 from jax.sharding import AxisType
 
 from vaswani import model as transformer
-from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
 from vaswani.devices import DATA, make_mesh, shard_rows
+from vaswani.schema import Config, ModelConfig, TrainConfig
 from vaswani.training import train_step as train_step_module
 from vaswani.training.optimizer import learning_rate
 from vaswani.training.train_step import (

@@ -13,7 +13,6 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
-from vaswani.config import DecodeConfig
 from vaswani.console import say
 from vaswani.data.tokenizer import END, PAD, Tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
@@ -23,6 +22,7 @@ from vaswani.errors import UserError
 from vaswani.model import build
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import DecodeConfig
 
 WINDOW = 4096  # lines read, sorted by length and answered together
 SHORTEST_BUCKET = 16  # tokens; the others are its doubles

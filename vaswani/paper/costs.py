@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from vaswani.config import ModelConfig
 from vaswani.decoding.incremental import init_cache
 from vaswani.model import (
     DecoderLayer,
@@ -21,6 +20,7 @@ from vaswani.model import (
     build,
 )
 from vaswani.paper.tables import TABLE_3, Recipe, Variation
+from vaswani.schema import ModelConfig
 
 P100_FLOPS = 9.5e12
 """What the paper takes a P100 to sustain in single precision (footnote 5)."""

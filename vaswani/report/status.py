@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from vaswani.config import Config
 from vaswani.console import aligned
 from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
+from vaswani.schema import Config
 from vaswani.training.progress import TrainingProgress, why_finished
 
 

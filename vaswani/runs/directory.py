@@ -9,10 +9,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from vaswani import config as config_module
-from vaswani.config import Config
 from vaswani.errors import UserError, alike, did_you_mean
 from vaswani.files import read_failure, write_failure, write_json, write_text
 from vaswani.runs.versions import versions
+from vaswani.schema import FREE_ON_RESUME, Config
 
 
 class RunDirectory:
@@ -102,13 +102,11 @@ class RunDirectory:
         """Refuses settings that would make this run another experiment.
 
         Raises:
-            UserError: naming every setting that differs and is not in `config.FREE_ON_RESUME`.
+            UserError: naming every setting that differs and is not in `schema.FREE_ON_RESUME`.
         """
         changed = config_module.differences(self.load_config(), config)
         refused = [
-            f"{key} = {old!r} there, {new!r} now"
-            for key, (old, new) in changed.items()
-            if key not in config_module.FREE_ON_RESUME
+            f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed.items() if key not in FREE_ON_RESUME
         ]
         if refused:
             raise UserError(

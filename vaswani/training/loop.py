@@ -1,9 +1,9 @@
 """The training loop: from a prepared corpus to checkpoints. Started again, it goes on exactly where it stopped."""
 
-from vaswani.config import Config
 from vaswani.console import duration, say
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
 from vaswani.training.session import TrainingSession
 from vaswani.training.signals import Interrupted, StopSignals, leave_at_once
 from vaswani.training.start import enter_run

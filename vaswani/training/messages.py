@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from vaswani.config import Config
 from vaswani.console import duration
+from vaswani.schema import Config
 from vaswani.training.progress import TrainingProgress
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vaswani.config import Config
+from vaswani.schema import Config
 
 
 @dataclass

@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 
-from vaswani.config import Config
 from vaswani.console import duration, progress_bar, say
 from vaswani.data.packing import Batch, TrainingBatches
 from vaswani.data.prepare import PreparedCorpus
@@ -19,6 +18,7 @@ from vaswani.errors import WorkFailed
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import MetricsLog, read_events
+from vaswani.schema import Config
 from vaswani.training.messages import log_line, validation_lines
 from vaswani.training.optimizer import learning_rate
 from vaswani.training.progress import TrainingProgress, why_finished

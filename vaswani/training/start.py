@@ -3,7 +3,6 @@
 import shutil
 from typing import Any
 
-from vaswani.config import Config
 from vaswani.console import say
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import Tokenizer
@@ -11,6 +10,7 @@ from vaswani.errors import UserError
 from vaswani.files import atomic_path
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
 from vaswani.training.train_step import Params, TrainState
 
 

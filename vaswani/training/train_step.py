@@ -12,9 +12,9 @@ from jax import Array
 from jax.sharding import Mesh
 
 from vaswani import model as transformer
-from vaswani.config import Config
 from vaswani.data.packing import Batch
 from vaswani.devices import DATA, over_rows, replicated
+from vaswani.schema import Config
 from vaswani.training.loss import Loss, smoothed_cross_entropy
 from vaswani.training.optimizer import make_optimizer
 

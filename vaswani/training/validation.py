@@ -8,13 +8,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from vaswani.config import Config
 from vaswani.data.packing import one_pass
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.decoding.translator import Translator
 from vaswani.devices import shard_rows
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.schema import Config
 from vaswani.training.signals import StopSignals, run_unless_stopped
 from vaswani.training.train_step import Params, make_eval_step
 

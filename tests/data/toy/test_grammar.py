@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from vaswani.config import ToyConfig
 from vaswani.data.toy import lexicon
 from vaswani.data.toy.grammar import LONGEST, Grammar, generate
 from vaswani.data.toy.lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Words
@@ -42,6 +41,7 @@ from vaswani.data.toy.syntax import (
     statement,
     subordinate,
 )
+from vaswani.schema import ToyConfig
 
 ICH, DU, ER, SIE, WIR = PRONOUNS
 ANNA, PETER, MARIA = name("Anna"), name("Peter"), name("Maria")

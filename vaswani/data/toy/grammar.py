@@ -9,10 +9,10 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from vaswani.config import ToyConfig
 from vaswani.data.toy import lexicon, syntax
 from vaswani.data.toy.lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Adjective, Modal, Noun, Verb, Words
 from vaswani.data.toy.syntax import ACCUSATIVE, CASES, PRONOUNS, WHO, Clause, Phrase, noun_phrase, number, prepositional
+from vaswani.schema import ToyConfig
 
 LONGEST = {1: 14, 2: 20, 3: 26}
 """English words of the longest training sentence at each difficulty."""
