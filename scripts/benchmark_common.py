@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from vaswani.arguments import Parser
-from vaswani.config import Config, ModelConfig
 from vaswani.console import say
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.prepare import PreparedCorpus
@@ -28,6 +27,7 @@ from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import write_json
 from vaswani.memory import keep_freed_memory
+from vaswani.schema import Config, ModelConfig
 
 Product = tuple[int, int, int, int]
 """(batch, m, k, n): so many products of an m×k matrix and a k×n matrix at once."""

@@ -39,7 +39,6 @@ from benchmark_peers import CTranslate2, HuggingFace, check_supported
 
 from vaswani.arguments import positive, resolve, settings_of_run, takes_run
 from vaswani.commands import set_up_jax
-from vaswani.config import DecodeConfig, ModelConfig
 from vaswani.console import say
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import END, Tokenizer
@@ -48,6 +47,7 @@ from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
 from vaswani.report.png import COLOURS, caption, drawing
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import DecodeConfig, ModelConfig
 
 OURS = "ours"
 PEERS = ("CTranslate2", "HF", "PyTorch")

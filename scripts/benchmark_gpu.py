@@ -18,15 +18,15 @@ import numpy as np
 from benchmark_common import above_zero, flops, machine, make_parser, products, random_pairs, run, spread, time_products
 
 from vaswani.arguments import positive, resolve, takes_config
-from vaswani.config import Config
 from vaswani.data.packing import Batch, TrainingBatches
 from vaswani.decoding.translator import Translator
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import WorkFailed
 from vaswani.files import write_json
 from vaswani.model import build
+from vaswani.schema import Config
 from vaswani.training.loss import CHUNK
-from vaswani.training.train_step import batch_loss, init_state, make_train_step
+from vaswani.training.train_step import batch_loss, init_state, make_train_step, state_structure
 
 TOLERANCES = {"float32": 2e-5, "bfloat16": 3e-2}
 """Largest difference of the loss, and of the gradients' norm, that is rounding; relative."""
@@ -50,7 +50,7 @@ def train(config: Config, V: int, seconds: float) -> dict[str, Any]:
     mesh, settings = make_mesh(), config.train
     pairs = random_pairs(4 * settings.tokens_per_update // settings.row_length, settings.row_length, V)
     batches = TrainingBatches(pairs, settings, mesh.size)
-    graphdef, state = init_state(config, V, mesh)
+    graphdef, state = state_structure(config, V, mesh)[0], init_state(config, V, mesh)
     key, batch = jax.random.key(settings.seed), next(batches)
     before = time.perf_counter()
     step = make_train_step(graphdef, config, mesh).lower(state, shard_rows(batch, mesh), key).compile()

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from benchmark_common import kernel
 
-from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import NEVER_GENERATED
 from vaswani.errors import UserError
 from vaswani.model import LAYER_NORM_EPSILON, sinusoids
+from vaswani.schema import ModelConfig
 
 MAX_LENGTH = 1100  # longest source + 50, and some
 BATCHES = (8, 16, 32, 64, 128, 256)  # sentences

@@ -17,10 +17,10 @@ import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 from benchmark_common import Product, Turn, kernel, median_seconds
 from torch import nn  # pyright: ignore[reportMissingImports]
 
-from vaswani.config import Config, ModelConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.tokenizer import BEGIN, PAD
 from vaswani.errors import UserError
+from vaswani.schema import Config, ModelConfig
 
 LAYER_NORM_EPSILON = 1e-6  # ours, as equation 3 and the positions below: importing them would start JAX here
 

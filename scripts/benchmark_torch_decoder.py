@@ -9,10 +9,10 @@ import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 from benchmark_common import kernel
 from benchmark_peers import BATCHES, MAX_LENGTH, Ids, by_length, padded
 
-from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD
 from vaswani.decoding.beam_search import NEVER_GENERATED
 from vaswani.model import LAYER_NORM_EPSILON, sinusoids
+from vaswani.schema import ModelConfig
 
 
 class PlainTorch:

@@ -59,7 +59,7 @@ class Ours:
 
         from vaswani.commands import set_up_jax
         from vaswani.devices import make_mesh, shard_rows
-        from vaswani.training.train_step import init_state, make_train_step
+        from vaswani.training.train_step import init_state, make_train_step, state_structure
 
         set_up_jax()
         config, self._mesh, self._shard = job.config, make_mesh(), shard_rows
@@ -67,7 +67,8 @@ class Ours:
         self._batches = TrainingBatches(job.pairs(), config.train, self._mesh.size)
         self.shape = self._batches.shape
         self._key = jax.random.key(config.train.seed)
-        graphdef, self._state = init_state(config, job.vocab_size, self._mesh)
+        graphdef, _ = state_structure(config, job.vocab_size, self._mesh)
+        self._state = init_state(config, job.vocab_size, self._mesh)
         self._initial_params = jax.device_get(self._state.params)
         self._batch = next(self._batches)
         before = time.perf_counter()

@@ -16,7 +16,14 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_opti
 if "host_platform_device_count" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=1"
 
-CHECKED = ["vaswani.model", "vaswani.training.loss", "vaswani.decoding.beam_search", "vaswani.report.attention_map"]
+CHECKED = [
+    "vaswani.model",
+    "vaswani.kernels",
+    "vaswani.decoding.incremental",
+    "vaswani.training.loss",
+    "vaswani.decoding.beam_search",
+    "vaswani.report.attention_map",
+]
 hook = install_import_hook(CHECKED, "beartype.beartype")
 hook.__enter__()
 

@@ -2,8 +2,8 @@
 
 import jax
 
-from vaswani.config import ModelConfig
 from vaswani.model import build
+from vaswani.schema import ModelConfig
 
 
 def count_parameters(config: ModelConfig, vocab_size: int) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from benchmark_peers import by_length, until_end
 
-from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import END, PAD
 from vaswani.errors import UserError
+from vaswani.schema import ModelConfig
 
 
 def test_the_products_of_an_update_by_hand():

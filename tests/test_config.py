@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vaswani import config
-from vaswani.config import Config
 from vaswani.errors import UserError
+from vaswani.schema import Config
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 

@@ -10,8 +10,10 @@ from flax import nnx
 
 from tests.sizes import count_parameters
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
-from vaswani.model import Transformer, build, dropout, random_bits
+from vaswani.decoding.incremental import decode_step, init_cache
+from vaswani.kernels import random_bits
+from vaswani.model import Transformer, build, dropout
+from vaswani.schema import ModelConfig
 
 TINY = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
 V = 13
@@ -160,9 +162,9 @@ def test_bfloat16_computes_what_float32_computes_roughly():
     # One target token after another, from a cache.
     model, target, (segments, positions) = nnx.merge(low, params), ids(1, 5), segments_and_positions([5])
     memory = model.encode(ids(1, 5), segments, positions)
-    cache, steps = model.init_cache(memory, segments, beam=1, max_length=5), []
+    cache, steps = init_cache(model, memory, segments, beam=1, max_length=5), []
     for position in range(5):
-        hidden, cache = model.decode_step(target[:, position : position + 1], jnp.int32(position), cache)
+        hidden, cache = decode_step(model, target[:, position : position + 1], jnp.int32(position), cache)
         steps.append(hidden)
     whole = model.decode(target, segments, positions, memory, segments)
     assert whole.dtype == hidden.dtype == jnp.bfloat16

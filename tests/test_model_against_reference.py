@@ -13,10 +13,11 @@ from flax import nnx
 
 from tests import reference
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.data.packing import Batch
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import beam_search
+from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
+from vaswani.schema import ModelConfig
 from vaswani.training.train_step import batch_loss
 
 V = 11
@@ -121,13 +122,13 @@ def test_greedy_search(config):
         model = nnx.merge(graphdef, params)
 
         def step(tokens, position, cache):
-            hidden, cache = model.decode_step(tokens, position, cache)
+            hidden, cache = decode_step(model, tokens, position, cache)
             return model.logits(hidden), cache
 
         memory = model.encode(batch.source, batch.source_segments, batch.source_positions)
-        cache = model.init_cache(memory, batch.source_segments, beam=1, max_length=8)
+        cache = init_cache(model, memory, batch.source_segments, beam=1, max_length=8)
         options = {"beam": 1, "alpha": 0.6, "max_length": 8}
-        return beam_search(step, transformer.reorder_cache, cache, jnp.asarray(limits), **options)
+        return beam_search(step, reorder_cache, cache, jnp.asarray(limits), **options)
 
     found = jax.tree.map(lambda x: np.asarray(x)[:, 0], search(params, make_batch(PADDED)))
     theirs = reference.of_the_product(params)

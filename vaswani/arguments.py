@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vaswani import config as config_module
-from vaswani.config import Config
 from vaswani.errors import UserError, alike, did_you_mean
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
 
 RUNS = Path("runs")
 CHECKPOINT_HELP = "averaged, best, last or a step (default: averaged if there, else last)"

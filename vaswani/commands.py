@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from vaswani.config import Config
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
 from vaswani.data.prepare import PreparedCorpus, prepare
@@ -19,6 +18,7 @@ from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
 from vaswani.training.loop import train
 from vaswani.training.signals import Interrupted, StopSignals
 

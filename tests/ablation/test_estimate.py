@@ -7,8 +7,8 @@ import pytest
 from tests.sizes import count_parameters
 from vaswani.ablation import estimate
 from vaswani.ablation.rows import GROUPS, rows
-from vaswani.config import Config, ModelConfig
 from vaswani.paper.costs import forward_flops_formula, parameters
+from vaswani.schema import Config, ModelConfig
 
 V = 37_000
 # Without the embedding, worked from the paper's equations: no bias in attention, biases in the feed-forward network,

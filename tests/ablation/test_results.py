@@ -8,8 +8,8 @@ import pytest
 from vaswani.ablation import layout
 from vaswani.ablation.results import Result, RowResult, Table, verdict
 from vaswani.ablation.rows import rows
-from vaswani.config import Config
 from vaswani.evaluation.significance import Estimate
+from vaswani.schema import Config
 
 
 def fake_table() -> Table:

@@ -7,8 +7,8 @@ import pytest
 
 from vaswani import config as config_module
 from vaswani.ablation.rows import GROUPS, PAPER_ROWS, rows
-from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
+from vaswani.schema import Config, ModelConfig, TrainConfig
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ALL = [*GROUPS]

@@ -18,6 +18,7 @@ from vaswani.ablation.pool import why
 from vaswani.ablation.sweep import Run, Sweep
 from vaswani.errors import UserError
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
 
 SWEEP = "runs/tiny-table3"
 RESEEDED = "[train]\nseed = 9\n"  # another run of the same program: nothing new to compile
@@ -182,7 +183,7 @@ def test_why_a_run_failed(tmp_path):
 
 def test_progress_is_read_from_a_log_that_is_being_written(tmp_path):
     """Whole events count; half a character, other JSON and an event without its time are passed over."""
-    run = Run("A1-seed0", config_module.Config(), RunDirectory(tmp_path), "valid")
+    run = Run("A1-seed0", Config(), RunDirectory(tmp_path), "valid")
     assert (run.steps(), run.speed()) == (0, None)
     event = '{"kind": "train", "step": %d, "loss": 2.5%s}\n'
     lines = event % (100, ', "elapsed_s": 40.0') + "5\n{}\n" + event % (200, "") + '{"kind": "valid", "samples": "ü'

@@ -7,10 +7,10 @@ import datasets
 import numpy as np
 import pytest
 
-from vaswani.config import DataConfig
 from vaswani.data.cleaning import Dropped, clean, sample
 from vaswani.data.corpus import read_jsonl, read_lines, read_pairs, write_jsonl
 from vaswani.errors import UserError
+from vaswani.schema import DataConfig
 
 # Text that readers like to turn into something else: missing values, numbers, dates, quotes, other line ends.
 HOSTILE = [

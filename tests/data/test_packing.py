@@ -3,11 +3,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from vaswani.config import TrainConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.packing import Shape, TrainingBatches, lay_out, one_pass, pack
 from vaswani.data.tokenizer import BEGIN, END
 from vaswani.errors import UserError
+from vaswani.schema import TrainConfig
 
 
 def encoded(sources, targets):

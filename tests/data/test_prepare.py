@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vaswani.config import Config, DataConfig
 from vaswani.data import prepare as module
 from vaswani.data.corpus import read_pairs
 from vaswani.data.encoded import EncodedPairs, Writer
 from vaswani.data.prepare import PreparedCorpus, prepare
 from vaswani.errors import UserError, WorkFailed
+from vaswani.schema import Config, DataConfig
 
 WORDS = "one two three four five six seven eight nine ten".split()
 VALID = [("A\u2028line", "mit \u0085 innen"), ("", ""), ("one two", "  eins  "), ("x " * 300, "y")]

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from vaswani.config import ModelConfig
 from vaswani.model import Transformer
+from vaswani.schema import ModelConfig
 
 
 def build_random_model(config: ModelConfig, vocabulary: int, seed: int = 0):

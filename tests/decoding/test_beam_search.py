@@ -11,11 +11,11 @@ from flax import nnx
 from jax import lax
 
 from vaswani import model as transformer
-from vaswani.config import ModelConfig
 from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN
 from vaswani.decoding.beam_search import NEVER_GENERATED, beam_search, best_extensions, length_penalty, pick
+from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
 from vaswani.errors import UserError
-from vaswani.model import reorder_cache
+from vaswani.schema import ModelConfig
 
 WORDS = (4, 5, 6)  # with END, four tokens that can be generated
 V = 7
@@ -222,7 +222,7 @@ def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=
     memory = model.encode(source, segments, jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape))
 
     def cached_step(tokens, position, cache):
-        hidden, cache = model.decode_step(tokens, position, cache)
+        hidden, cache = decode_step(model, tokens, position, cache)
         return model.logits(hidden), cache
 
     def uncached_step(tokens, position, history):
@@ -239,7 +239,7 @@ def model_search(graphdef, params, source, limits, *, cached=True, parents_seen=
             jax.debug.callback(lambda p: parents_seen.append(np.asarray(p)), parents)
         return reorder_cache(cache, parents, length) if cached else pick(cache, parents)
 
-    step, cache = cached_step, model.init_cache(memory, segments, 4, T)
+    step, cache = cached_step, init_cache(model, memory, segments, 4, T)
     if not cached:
         step, cache = uncached_step, jnp.zeros((len(source), 4, T), jnp.int32)
     return beam_search(step, reorder, cache, limits, beam=4, alpha=0.6, n_best=4, max_length=T, halve=halve)

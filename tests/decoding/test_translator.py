@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests import reference
-from vaswani.config import DecodeConfig, ModelConfig
 from vaswani.data.tokenizer import BEGIN, END
 from vaswani.decoding import translator as translator_module
 from vaswani.decoding.beam_search import NEVER_GENERATED
 from vaswani.decoding.translator import BLANK, Translator
 from vaswani.errors import UserError
+from vaswani.schema import DecodeConfig, ModelConfig
 
 CONFIG = ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0, max_positions=24)
 DECODE = DecodeConfig(beam=3, alpha=0.6, max_extra_tokens=5, max_source_length=64, batch_tokens=128)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from vaswani.config import Config
 from vaswani.errors import UserError
 from vaswani.evaluation.compare import compare, format_comparison
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import write_translations
+from vaswani.schema import Config
 
 
 def test_compare_tests_runs_against_the_first(tmp_path):

@@ -2,11 +2,11 @@
 
 from types import SimpleNamespace
 
-from vaswani.config import Config
 from vaswani.decoding.translator import Hypothesis
 from vaswani.evaluation.sets import evaluate_set
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import read_translations
+from vaswani.schema import Config
 
 
 def test_a_cell_with_line_ends_is_one_line_of_the_files_and_scored_as_it_is(tmp_path):

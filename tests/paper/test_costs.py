@@ -1,9 +1,9 @@
 """Counts by parts against the whole model, formulas against XLA."""
 
 from tests.sizes import count_parameters
-from vaswani.config import ModelConfig
 from vaswani.paper import costs
 from vaswani.paper.tables import TABLE_3
+from vaswani.schema import ModelConfig
 
 ROWS = {variation.row: variation for variation in TABLE_3}
 

@@ -1,7 +1,7 @@
 """The paper's tables, spot-checked, and the defaults that must equal them."""
 
-from vaswani.config import Config
 from vaswani.paper import tables as paper
+from vaswani.schema import Config
 
 ROWS = {variation.row: variation for variation in paper.TABLE_3}
 SETTINGS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "epsilon_ls", "steps", "positions")

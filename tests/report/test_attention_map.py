@@ -10,11 +10,11 @@ import pytest
 from flax import nnx
 
 from vaswani import cli
-from vaswani.config import DecodeConfig, ModelConfig
 from vaswani.errors import UserError
 from vaswani.model import build
 from vaswani.report.attention_map import LONGEST, attend, write_attention
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import DecodeConfig, ModelConfig
 
 CONFIG = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
 SOURCE, TARGET = jnp.array([4, 5, 6, 7, 2]), jnp.array([1, 8, 9, 10])

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vaswani.config import Config, TrainConfig
 from vaswani.evaluation.bleu import Score, SetEvaluation, to_json
 from vaswani.files import write_json
 from vaswani.report.status import format_status, read_status
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config, TrainConfig
 
 
 def make_run(path: Path, step: int, **progress) -> RunDirectory:
@@ -37,7 +37,7 @@ def test_a_row_says_how_a_run_ended(tmp_path):
     with RunDirectory(tmp_path / "used").lock():
         rows = {row["run"]: row for row in read_status(tmp_path)}
     assert {name: row["ended"] for name, row in rows.items()} == {
-        "all": "finished: all 9 steps are made (train.steps)",
+        "all": "finished: all 9 updates are made (train.steps)",
         "cut": "stopped at step 9; the same command goes on from there",
         "minutes": "finished: its 1 minute is over (train.max_minutes)",
         "stopped": "stopped at step 5; the same command goes on from there",

@@ -150,7 +150,9 @@ def test_where_all_are_broken_there_is_none_and_saving_goes_on(run):
     (run.checkpoints / "100.broken").mkdir()  # of an earlier time
     warnings = []
     assert checkpoints.load_newest(run.checkpoints, make_state(), warnings.append) is None
-    assert len(warnings) == 3 and "falling back" in warnings[1] and "no other is there" in warnings[2]
+    assert (
+        len(warnings) == 3 and "taking the checkpoint before it" in warnings[1] and "there is no other" in warnings[2]
+    )
     checkpoints.save(run.checkpoints, 10, make_state(1), {})
     assert checkpoints.load_newest(run.checkpoints, make_state(), pytest.fail)[0] == 10
 
@@ -192,10 +194,13 @@ def test_what_may_not_be_read_is_named_and_is_not_broken(run, monkeypatch, what)
 @pytest.mark.parametrize(
     ("like", "message"),
     [
-        (make_state(width=6), r"params/embedding is float32 \[7, 5\] there and float32 \[7, 6\] in this one"),
-        (make_state()._replace(step=jnp.float32(0)), r"step is int32 \[\] there and float32 \[\] in this one"),
-        (make_state()._replace(opt_state={}), r"opt_state/1/count is int32 \[\] there and absent in this one"),
-        (make_state()._replace(opt_state={"x": jnp.ones(2)}), r"opt_state/x is absent there and float32 \[2\] in"),
+        (make_state(width=6), r"params/embedding is float32 \[7, 5\] in the checkpoint and float32 \[7, 6\] in this"),
+        (make_state()._replace(step=jnp.float32(0)), r"step is int32 \[\] in the checkpoint and float32 \[\] in this"),
+        (make_state()._replace(opt_state={}), r"opt_state/1/count is int32 \[\] in the checkpoint and absent in this"),
+        (
+            make_state()._replace(opt_state={"x": jnp.ones(2)}),
+            r"opt_state/x is absent in the checkpoint and float32",
+        ),
     ],
 )
 def test_a_checkpoint_of_another_model_is_refused_and_stays(run, like, message):
@@ -227,7 +232,7 @@ def test_what_a_stop_or_a_good_validation_saved_is_not_regular(run):
     damage(run.checkpoints / "12", "delete manifest")
     damage(run.checkpoints / "100", "truncate manifest")  # is kept until somebody reads it, who is told what helps
     assert checkpoints.regular(run.checkpoints) == [100, 102]
-    with pytest.raises(BrokenCheckpoint, match=r"100: broken.*; remove .*100 to average those that are left"):
+    with pytest.raises(BrokenCheckpoint, match=r"100: broken.*; remove .*100 to average the others"):
         checkpoints.average(run.checkpoints, [100, 102])
 
 
@@ -270,12 +275,31 @@ def test_parameters_are_found_by_name(run, capsys):
         params, meta, label = load_chosen_params(run, which, like)
         assert_same(params, make_state(9).params)  # numbered layers included
         assert meta == {"steps": [9]} and label == "averaged"
-        assert "up to step 9, and there is one of step 100; `vaswani average" in capsys.readouterr().err
+        assert "up to step 9; step 100 is newer; `vaswani average" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_training_deletes_meanwhile_is_not_missed(tmp_path, monkeypatch):
+    """`translate` reads the last checkpoint while training saves a newer one and deletes it."""
+    run, state = RunDirectory(tmp_path / "run"), make_state()
+    checkpoints.save(run.checkpoints, 100, state._asdict(), {})
+    load_params, calls = checkpoints.load_params, []
+
+    def delete_first(path, like):
+        calls.append(path.name)
+        if path.name == "100":
+            checkpoints.save(run.checkpoints, 200, state._asdict(), {})
+            checkpoints.prune(run.checkpoints, 1, None)
+        return load_params(path, like)
+
+    monkeypatch.setattr(checkpoints, "load_params", delete_first)
+    params, _, label = load_chosen_params(run, "last", state.params)
+    assert (calls, label) == (["100", "200"], "step 200")
+    assert np.array_equal(params["embedding"], state.params["embedding"])
 
 
 def test_a_broken_checkpoint_that_was_asked_for_is_named(run):
     damage(run.checkpoints / "100", "truncate")
-    with pytest.raises(BrokenCheckpoint, match=r"checkpoints/100: broken checkpoint: arrays/.* bytes of"):
+    with pytest.raises(BrokenCheckpoint, match=r"checkpoints/100: broken checkpoint: arrays/.* bytes instead of"):
         load_chosen_params(run, "last", make_state().params)
 
 

@@ -11,9 +11,9 @@ import threading
 import pytest
 from filelock import FileLock, Timeout
 
-from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.errors import UserError
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config, ModelConfig, TrainConfig
 
 
 def test_a_run_keeps_its_configuration_and_versions(tmp_path):
@@ -91,7 +91,7 @@ def test_a_holder_that_lets_go_while_it_is_asked_for(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a[1]", "a\\b", "a[1]/b"])
 def test_names_that_checkpoints_cannot_be_read_from_are_refused(tmp_path, name):
-    with pytest.raises(UserError, match="cannot hold"):
+    with pytest.raises(UserError, match="cannot contain"):
         RunDirectory(tmp_path / name)
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vaswani.config import ModelConfig, TrainConfig
+from vaswani.schema import ModelConfig, TrainConfig
 from vaswani.training.optimizer import learning_rate, make_optimizer
 
 

@@ -14,12 +14,20 @@ import pytest
 from jax.sharding import AxisType
 
 from vaswani import model as transformer
-from vaswani.config import Config, ModelConfig, TrainConfig
 from vaswani.data.packing import Batch
 from vaswani.devices import DATA, make_mesh, shard_rows
+from vaswani.schema import Config, ModelConfig, TrainConfig
 from vaswani.training import train_step as train_step_module
 from vaswani.training.optimizer import learning_rate
-from vaswani.training.train_step import Sums, batch_loss, gradients, init_state, make_eval_step, make_train_step
+from vaswani.training.train_step import (
+    Sums,
+    batch_loss,
+    gradients,
+    init_state,
+    make_eval_step,
+    make_train_step,
+    state_structure,
+)
 
 TINY = Config(
     model=ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0),
@@ -57,14 +65,14 @@ def relative_difference(a, b) -> float:
 @functools.cache
 def gradients_of(micro_batches: int, devices: int = 1):
     mesh = mesh_of(devices)
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
     return jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params, batch)
 
 
 def validation_sums_of(devices: int):
     mesh = mesh_of(devices)
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     return make_eval_step(graphdef, mesh)(state.params, shard_rows(cut(unequal_batch(), 1), mesh))
 
 
@@ -106,7 +114,7 @@ def test_one_device_is_several_with_micro_batches_or_without(tmp_path):
 def test_an_update_goes_downhill_and_divides_by_the_tokens_of_all_its_micro_batches():
     """Adam's first step is the learning rate, against the sign of the gradient."""
     mesh, micro_batches = make_mesh(), 4
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     before = jax.device_get(state.params)
     grads, sums = gradients_of(micro_batches)
     batch = shard_rows(cut(unequal_batch(), micro_batches), mesh)
@@ -120,18 +128,18 @@ def test_an_update_goes_downhill_and_divides_by_the_tokens_of_all_its_micro_batc
 
 def test_the_seed_chooses_the_parameters():
     reseeded = dataclasses.replace(TINY, train=dataclasses.replace(TINY.train, seed=7))
-    tables = [init_state(config, V, make_mesh())[1].params["embedding"]["table"] for config in (TINY, reseeded)]
+    tables = [init_state(config, V, make_mesh()).params["embedding"]["table"] for config in (TINY, reseeded)]
     assert not np.array_equal(*tables)
 
 
 def test_in_bfloat16_parameters_stay_float32_and_gradients_point_the_same_way():
     low = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, dtype="bfloat16"))
     mesh, batch = make_mesh(), cut(unequal_batch(), 1)
-    graphdef, state = init_state(low, V, mesh)
+    graphdef, state = state_structure(low, V, mesh)[0], init_state(low, V, mesh)
     state, metrics = make_train_step(graphdef, low, mesh)(state, shard_rows(batch, mesh), jax.random.key(0))
     arrays = [x for x in jax.tree.leaves((state.params, state.opt_state)) if x.ndim]
     assert metrics.finite and {x.dtype.name for x in arrays} == {"float32"}
-    graphdef, state = init_state(low, V, mesh)
+    graphdef, state = state_structure(low, V, mesh)[0], init_state(low, V, mesh)
     grads, _ = jax.jit(lambda params: gradients(graphdef, params, batch, 0.1, None, mesh))(state.params)
     a, b = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(g)]) for g in (grads, gradients_of(1)[0]))
     assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99 and not np.array_equal(a, b)
@@ -147,7 +155,7 @@ def test_dropout_is_where_the_paper_has_it_and_new_each_time(monkeypatch):
 
     monkeypatch.setattr(transformer, "dropout", recorded)
     config = dataclasses.replace(TINY, model=dataclasses.replace(TINY.model, P_drop=0.3))
-    graphdef, state = init_state(config, V, mesh)
+    graphdef, state = state_structure(config, V, mesh)[0], init_state(config, V, mesh)
 
     @jax.jit
     def loss(batch, key):
@@ -179,7 +187,7 @@ def test_dropout_is_where_the_paper_has_it_and_new_each_time(monkeypatch):
 def test_a_row_that_is_all_padding_has_finite_gradients():
     batch = Batch(*(np.concatenate([x, np.zeros_like(x)]) for x in unequal_batch()))
     mesh = make_mesh()
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     run = jax.jit(lambda params, batch: gradients(graphdef, params, batch, 0.1, None, mesh))
     with_empty_rows, _ = run(state.params, shard_rows(cut(batch, 1), mesh))
     without, _ = run(state.params, shard_rows(cut(unequal_batch(), 1), mesh))
@@ -198,7 +206,7 @@ def test_an_update_that_is_not_finite_changes_nothing(monkeypatch, loss, entry):
 
     monkeypatch.setattr(train_step_module, "gradients", gradients)
     mesh = make_mesh()
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     before = jax.device_get(state)
     batch = shard_rows(cut(unequal_batch(), 1), mesh)
     after, metrics = make_train_step(graphdef, TINY, mesh)(state, batch, jax.random.key(0))
@@ -210,7 +218,7 @@ def test_an_update_that_is_not_finite_changes_nothing(monkeypatch, loss, entry):
 
 def test_the_state_and_the_step_compile_once():
     mesh = make_mesh()
-    graphdef, state = init_state(TINY, V, mesh)
+    graphdef, state = state_structure(TINY, V, mesh)[0], init_state(TINY, V, mesh)
     train_step = make_train_step(graphdef, TINY, mesh)
     arrays = []
     for update in range(4):
@@ -225,7 +233,7 @@ def compiled_memory(vocab_size: int, rows: int = 64, length: int = 64) -> int:
     """Bytes of temporaries of the compiled update on 4096 tokens, nothing allocated."""
     mesh = make_mesh()
     config = Config(model=ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8))
-    graphdef, state = init_state(config, vocab_size, mesh)
+    graphdef, state = state_structure(config, vocab_size, mesh)[0], init_state(config, vocab_size, mesh)
     batch = Batch(*(np.zeros((1, rows, length), np.int32) for _ in Batch._fields))
     compiled = (
         make_train_step(graphdef, config, mesh).lower(state, shard_rows(batch, mesh), jax.random.key(0)).compile()

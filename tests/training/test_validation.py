@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests import reference
-from vaswani.config import Config, ModelConfig
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.data.tokenizer import BEGIN
 from vaswani.devices import make_mesh
@@ -17,6 +16,7 @@ from vaswani.model import build
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
+from vaswani.schema import Config, ModelConfig
 from vaswani.training.validation import Validation
 
 

@@ -4,8 +4,8 @@ import math
 import time
 from collections.abc import Sequence
 
-from vaswani.config import Config
 from vaswani.paper import costs
+from vaswani.schema import Config
 
 MODEL_SPEED = 0.35
 """The share of a plain matrix product's speed that training reaches, roughly; until there is a run to go by."""

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from vaswani import config as config_module
-from vaswani.config import Config
 from vaswani.errors import UserError
 from vaswani.paper.tables import TABLE_3, Variation
+from vaswani.schema import Config
 
 PAPER_BASE = TABLE_3[0]
 PAPER_ROWS = {variation.row: variation for variation in TABLE_3}

@@ -15,7 +15,6 @@ from typing import Any
 
 from vaswani import config as config_module
 from vaswani.ablation.rows import Row, with_seed
-from vaswani.config import Config
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import read_evaluation
@@ -23,6 +22,7 @@ from vaswani.files import read_json, write_json, write_text
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
+from vaswani.schema import Config
 
 # What may change between two starts of a sweep, because no result depends on it.
 FREE_BETWEEN_STARTS = {

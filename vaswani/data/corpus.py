@@ -16,10 +16,10 @@ from itertools import compress, zip_longest
 from pathlib import Path
 from typing import Any
 
-from vaswani.config import DataConfig, ToyConfig
 from vaswani.console import say
 from vaswani.errors import UserError
 from vaswani.files import read_failure
+from vaswani.schema import DataConfig, ToyConfig
 
 Pair = tuple[str, str]
 

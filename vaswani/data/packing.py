@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vaswani.config import TrainConfig
 from vaswani.data.encoded import EncodedPairs
 from vaswani.data.tokenizer import BEGIN, PAD
 from vaswani.errors import UserError
+from vaswani.schema import TrainConfig
 
 # Pairs that are packed together. More would fill rows hardly better.
 WINDOW = 4096

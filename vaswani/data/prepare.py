@@ -21,7 +21,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from vaswani.config import Config, DataConfig, ToyConfig, differences
+from vaswani.config import differences
 from vaswani.console import say, watched
 from vaswani.data.cleaning import CleanedPairs, Dropped, clean, sample
 from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_jsonl
@@ -29,6 +29,7 @@ from vaswani.data.encoded import EncodedPairs, Writer
 from vaswani.data.tokenizer import Tokenizer, learn
 from vaswani.errors import UserError
 from vaswani.files import atomic_path, read_failure, read_json, write_failure, write_json
+from vaswani.schema import Config, DataConfig, ToyConfig
 
 T = TypeVar("T")
 

@@ -13,15 +13,16 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
-from vaswani.config import DecodeConfig
 from vaswani.console import say
 from vaswani.data.tokenizer import END, PAD, Tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
+from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
 from vaswani.devices import DATA, make_mesh, replicated
 from vaswani.errors import UserError
-from vaswani.model import build, reorder_cache
+from vaswani.model import build
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import DecodeConfig
 
 WINDOW = 4096  # lines read, sorted by length and answered together
 SHORTEST_BUCKET = 16  # tokens; the others are its doubles
@@ -216,11 +217,11 @@ def _search(
         memory = model.encode(source, segments, jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape))
 
         def step(tokens, position, cache):
-            hidden, cache = model.decode_step(tokens, position, cache)
+            hidden, cache = decode_step(model, tokens, position, cache)
             return model.logits(hidden), cache
 
         options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
-        cache = model.init_cache(memory, segments, decode.beam, max_length)
+        cache = init_cache(model, memory, segments, decode.beam, max_length)
         return beam_search(step, reorder_cache, cache, limits, halve=halve, **options)
 
     # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Sequence
 
-from vaswani.config import Config
 from vaswani.console import say, watched
 from vaswani.decoding.translator import Translator
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation, score, to_json
 from vaswani.files import write_json
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import write_translations
+from vaswani.schema import Config
 
 
 def evaluate_set(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from vaswani.config import ModelConfig
+from vaswani.decoding.incremental import init_cache
 from vaswani.model import (
     DecoderLayer,
     EncoderLayer,
@@ -20,6 +20,7 @@ from vaswani.model import (
     build,
 )
 from vaswani.paper.tables import TABLE_3, Recipe, Variation
+from vaswani.schema import ModelConfig
 
 P100_FLOPS = 9.5e12
 """What the paper takes a P100 to sustain in single precision (footnote 5)."""
@@ -181,7 +182,7 @@ def cache_bytes_per_token(layers: int, h: int, d_head: int) -> int:
 
     def cache() -> Any:
         memory, segments = jnp.zeros((1, 1, 64), jnp.bfloat16), jnp.ones((1, 1), jnp.int32)
-        return Transformer(config, 1, nnx.Rngs(0)).init_cache(memory, segments, beam=1, max_length=1)
+        return init_cache(Transformer(config, 1, nnx.Rngs(0)), memory, segments, beam=1, max_length=1)
 
     layer = jax.eval_shape(cache).layers[0]
     return layers * sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in (layer.keys, layer.values))

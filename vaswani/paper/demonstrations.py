@@ -11,8 +11,8 @@ import numpy as np
 from flax import nnx
 from jax import Array
 
-from vaswani.config import ModelConfig
 from vaswani.model import AddNorm, FeedForward, MultiHeadAttention, Transformer, attention, build, sinusoids
+from vaswani.schema import ModelConfig
 from vaswani.training.loss import Loss, smoothed_cross_entropy
 
 SEED = 1706

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from vaswani.config import ModelConfig
 from vaswani.decoding.beam_search import length_penalty
 from vaswani.model import MultiHeadAttention, sinusoids
 from vaswani.paper import costs, demonstrations
 from vaswani.paper.checks import Check, below, derived, numbers, only
 from vaswani.paper.costs import VOCABULARY
 from vaswani.paper.tables import BASE, BIG, TABLE_1, TABLE_2, TABLE_3
+from vaswani.schema import ModelConfig
 from vaswani.training.optimizer import learning_rate
 
 ROUNDED_TIME = "0.4 s a step is rounded"

@@ -15,7 +15,6 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from vaswani.config import DecodeConfig
 from vaswani.data.tokenizer import BEGIN, END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
@@ -24,6 +23,7 @@ from vaswani.model import MultiHeadAttention, Transformer, attention
 from vaswani.report.page import write_report
 from vaswani.report.png import caption, drawing
 from vaswani.runs.directory import RunDirectory
+from vaswani.schema import DecodeConfig
 
 LONGEST = 64
 """Tokens on either side; the words of more could not be read."""

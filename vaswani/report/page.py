@@ -12,12 +12,12 @@ from markupsafe import Markup
 from sacrebleu.metrics.chrf import CHRF
 
 from vaswani import config as config_module
-from vaswani.config import Config
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.files import read_json, write_text
 from vaswani.report.plots import Metrics, curves, read_metrics
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import read_translations, translated_sets
+from vaswani.schema import Config
 
 LINES_SHOWN = 10
 """Of each test set: this many chosen at random, and as many of the worst."""

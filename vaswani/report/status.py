@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from vaswani.config import Config
 from vaswani.console import aligned
 from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
-from vaswani.training.loop import RunProgress, why_finished
+from vaswani.schema import Config
+from vaswani.training.progress import TrainingProgress, why_finished
 
 
 def read_status(runs: Path) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def _fill(row: dict[str, Any], run: RunDirectory) -> None:
 
 def _ended(config: Config, step: int, meta: dict[str, Any]) -> str:
     """How a training that nobody works on came to its last checkpoint."""
-    progress = RunProgress(**meta["progress"])
+    progress = TrainingProgress.from_dict(meta["progress"])
     why = why_finished(config, step, progress)
     if why and progress.validated_step == step:
         return f"finished: {why}"

@@ -1,22 +1,18 @@
-"""Checkpoints: save, load, keep, fall back, average. Orbax stays inside this file.
+"""Checkpoints: save, load, choose, delete, average. Only this file imports Orbax.
 
-A checkpoint is a directory that is there complete or not at all:
+A checkpoint is a directory that is complete or does not exist:
 
-    300/arrays/          the state's arrays, written by Orbax
-    300/manifest.json    its name; meta; name, type and shape of every array; size and CRC-32 of every file
+    300/arrays/          the arrays, written by Orbax
+    300/manifest.json    what `integrity.py` checks them against, and the meta
 
-Orbax notices a truncated array only while loading it, in hundreds of lines, and a changed one not at all. The manifest
-finds both before Orbax is asked, and tells a broken checkpoint from one of another model; either is said in one line.
-The state may be any pytree of arrays; its parameters are the entry called `params`.
+The state may be any pytree of arrays; its entry `params` holds the parameters.
 """
 
-import json
 import logging
 import os
 import re
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,68 +23,63 @@ import numpy as np
 from orbax.checkpoint import v1 as ocp
 
 from vaswani.console import say
-from vaswani.errors import UserError, WorkFailed
+from vaswani.errors import UserError
 from vaswani.files import flush, read_failure, write_failure
 from vaswani.runs.directory import RunDirectory
+from vaswani.runs.integrity import MANIFEST, BrokenCheckpoint, files_of, read_manifest, verify, write_manifest
 
-# Orbax logs whole tracebacks of errors that it raises as well.
+# Orbax logs the tracebacks of errors that it also raises.
 logging.getLogger("absl").setLevel(logging.CRITICAL)
-
-_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-
-
-class BrokenCheckpoint(WorkFailed):
-    """A checkpoint's files are not what was written: incomplete, truncated or changed."""
 
 
 def save(directory: Path, step: int, state: Any, meta: dict[str, Any]) -> None:
-    """Writes `directory/step`, complete or not at all; one that is there already is replaced.
+    """Writes `directory/step`, complete or not at all. It replaces an existing checkpoint of that step.
 
     Args:
         directory: the run's checkpoints.
-        step: updates done.
+        step: updates made.
         state: pytree of jax or numpy arrays.
-        meta: what else must be known later, as JSON. To resume: the data's position, the progress. To choose one:
-            "best_step", "on_schedule" (see `regular`). To translate: "tokenizer", its checksum.
+        meta: other values as JSON. Resuming needs the position in the data and the progress; choosing a checkpoint
+            needs "best_step" and "on_schedule" (see `regular`); translating needs "tokenizer", its checksum.
 
     Raises:
-        WorkFailed: the disk is full or cannot be written; nothing half-written remains, earlier checkpoints stay.
+        WorkFailed: the disk is full or cannot be written. Earlier checkpoints stay, and nothing half-written remains.
     """
     _write(directory / str(step), state, meta)
 
 
 def load(directory: Path, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
-    """Reads `directory/step` back, bit for bit.
+    """Reads `directory/step`, bit for bit as it was saved.
 
     Args:
         directory: the run's checkpoints.
         step: one of `steps(directory)`.
-        like: pytree of arrays or `jax.ShapeDtypeStruct`: the structure, types, shapes and shardings wanted. Without a
-            sharding, arrays go to the first device; numpy arrays come back as numpy arrays.
+        like: pytree of arrays or `jax.ShapeDtypeStruct` with the wanted structure, types, shapes and shardings. An
+            array without a sharding is placed on the first device; for a numpy array a numpy array is returned.
 
     Returns:
         The state and its meta.
 
     Raises:
-        BrokenCheckpoint: the files are not what was written.
-        UserError: the checkpoint is of another model; the first array that differs is named with both shapes.
+        BrokenCheckpoint: the files are not those that were written.
+        UserError: the checkpoint is of another model; the message names the first array that differs.
     """
     path = directory / str(step)
-    manifest = _verify(path)
+    manifest = verify(path)
     _check_same_arrays(path, manifest["arrays"], _describe(like))
     return ocp.load(_arrays(path), _placed(like)), manifest["meta"]
 
 
 def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tuple[int, Any, dict[str, Any]] | None:
-    """The newest checkpoint that is whole; those newer than it are moved aside as `STEP.broken`.
+    """Loads the newest whole checkpoint. Newer ones that are broken are renamed to `STEP.broken`.
 
     Args:
-        directory: the run's checkpoints; may be missing.
+        directory: the run's checkpoints; it may be missing.
         like: as for `load`.
-        warn: is given one line for each checkpoint moved aside.
+        warn: gets one line for each broken checkpoint.
 
     Returns:
-        Step, state and meta; None where there is no whole checkpoint.
+        Step, state and meta; None if there is no whole checkpoint.
     """
     numbered = _numbered(directory)
     while numbered:
@@ -97,21 +88,21 @@ def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tupl
             return step, *load(directory, step, like)
         except BrokenCheckpoint as error:
             aside = _move_aside(directory / str(step))
-            then = "falling back to the checkpoint before it" if numbered else "and no other is there"
+            then = "taking the checkpoint before it" if numbered else "and there is no other"
             warn(f"{error}; moved to {aside.name}, {then}")
     return None
 
 
 def steps(directory: Path) -> list[int]:
-    """The steps saved in `directory`, ascending: 9, 10, 100."""
-    return [step for step in _numbered(directory) if (directory / str(step) / "manifest.json").is_file()]
+    """The steps of the checkpoints in `directory`, in numeric order: 9, 10, 100."""
+    return [step for step in _numbered(directory) if (directory / str(step) / MANIFEST).is_file()]
 
 
 def regular(directory: Path) -> list[int]:
-    """The steps that were saved on schedule, and the newest, ascending.
+    """The steps that were saved on schedule, and the newest step, in numeric order.
 
-    What a stop or a good validation saved beside them does not count, nor does a start from nothing: the last k of
-    these are the same whether or not a run was stopped on its way.
+    Checkpoints that a stop or a good validation made do not count, and neither does step 0. So the last k of these
+    steps are the same for a run that was stopped on its way and for one that was not.
     """
     saved = [step for step in steps(directory) if step]
     return [step for step in saved if step == saved[-1] or _on_schedule(directory / str(step))]
@@ -120,12 +111,15 @@ def regular(directory: Path) -> list[int]:
 def _on_schedule(path: Path) -> bool:
     try:
         return read_meta(path).get("on_schedule", True)
-    except BrokenCheckpoint:  # whoever reads it will say so
+    except BrokenCheckpoint:  # reported when the checkpoint is loaded
         return True
 
 
 def prune(directory: Path, keep_last: int, best: int | None) -> None:
-    """Keeps the newest, the last `keep_last` of the `regular` ones and the `best`; what a killed save left goes too."""
+    """Deletes checkpoints, but not the newest, the last `keep_last` regular ones and the best.
+
+    It also deletes what a killed process left half-written.
+    """
     saved = steps(directory)
     for step in {*saved[:-1]} - {*regular(directory)[-max(keep_last, 1) :], best}:
         _replace(directory / str(step), None)
@@ -134,25 +128,25 @@ def prune(directory: Path, keep_last: int, best: int | None) -> None:
 
 
 def average(directory: Path, steps: Sequence[int]) -> dict[str, Any]:
-    """The mean of the parameters of several checkpoints (section 6.1), with one checkpoint in memory at a time.
+    """The mean of the parameters of several checkpoints (section 6.1). Only one checkpoint is in memory at a time.
 
     Args:
         directory: the run's checkpoints.
-        steps: which; at least one.
+        steps: at least one.
 
     Returns:
-        Nested dicts (keys are strings) of float32 numpy arrays. The sums are float64, in which k equal float32 numbers
-        add up exactly: the mean of equal checkpoints is that checkpoint, bit for bit.
+        Nested dicts of float32 numpy arrays. The sums are float64, so the mean of equal checkpoints is that checkpoint,
+        bit for bit.
     """
     total = None
     for step in steps:
         path = directory / str(step)
         try:
-            _verify(path)
+            verify(path)
         except BrokenCheckpoint as error:
-            raise BrokenCheckpoint(f"{error}; remove {path} to average those that are left") from None
+            raise BrokenCheckpoint(f"{error}; remove {path} to average the others") from None
         tree = _saved_tree(path)
-        # An array that is never touched takes no memory: it only says that numpy is wanted.
+        # These arrays are never touched, so they take no memory. They only ask for numpy arrays.
         params = _load_entry(path, tree, jax.tree.map(lambda saved: np.empty(saved.shape, saved.dtype), tree["params"]))
         if total is None:
             total = jax.tree.map(lambda array: array.astype(np.float64), params)
@@ -164,13 +158,13 @@ def average(directory: Path, steps: Sequence[int]) -> dict[str, Any]:
 
 
 def save_params(path: Path, params: Any, meta: dict[str, Any]) -> None:
-    """Writes parameters alone, as `averaged/` holds them; complete or not at all, replacing what was there."""
+    """Writes only parameters, as in `averaged/`, complete or not at all. It replaces an existing directory."""
     _write(path, {"params": params}, meta)
 
 
 def load_params(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
-    """Reads the parameters alone, from `averaged/` or a whole checkpoint. Arguments and errors as for `load`."""
-    manifest = _verify(path)
+    """Reads only the parameters, from `averaged/` or from a checkpoint. Arguments and errors as for `load`."""
+    manifest = verify(path)
     saved = {
         name.removeprefix("params/"): array for name, array in manifest["arrays"].items() if name.startswith("params/")
     }
@@ -179,12 +173,12 @@ def load_params(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """The meta of the checkpoint at `path`, without looking at its arrays."""
-    return _read_manifest(path)["meta"]
+    """The meta of the checkpoint at `path`; its arrays are not read."""
+    return read_manifest(path)["meta"]
 
 
 def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, dict[str, Any], str]:
-    """The parameters that a command was asked to use.
+    """The parameters that the user chose with --checkpoint.
 
     Args:
         run: an existing run.
@@ -195,8 +189,8 @@ def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, d
         Parameters, meta, and a label for people ("averaged", "step 300").
 
     Raises:
-        UserError: there is no such checkpoint (those that exist are named), or it is of another model.
-        BrokenCheckpoint: its files are not what was written.
+        UserError: there is no such checkpoint (the message names the existing ones), or it is of another model.
+        BrokenCheckpoint: its files are not those that were written.
     """
     if which == "auto":
         which = "averaged" if has_averaged(run) else "last"
@@ -206,17 +200,25 @@ def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, d
         params, meta = load_params(run.averaged, like)
         if (newest := max(steps(run.checkpoints), default=0)) > max(meta["steps"]):
             say(
-                f"{run.averaged}: the mean of checkpoints up to step {max(meta['steps']):,}, and there is one of step "
-                f"{newest:,}; `vaswani average {run.path}` renews it, --checkpoint last takes the newest"
+                f"{run.averaged}: is the mean of checkpoints up to step {max(meta['steps']):,}; "
+                f"step {newest:,} is newer; `vaswani average {run.path}` renews the mean, "
+                "--checkpoint last takes the newest"
             )
         return params, meta, "averaged"
-    step = _find_step(run, which)
-    return *load_params(run.checkpoints / str(step), like), f"step {step}"
+    while True:
+        step = _find_step(run, which)
+        path = run.checkpoints / str(step)
+        try:
+            return *load_params(path, like), f"step {step}"
+        except Exception:
+            if path.exists():
+                raise
+            # A training has deleted it meanwhile: choose again.
 
 
 def has_averaged(run: RunDirectory) -> bool:
-    """Whether `vaswani average` has made the mean, whole."""
-    return (run.averaged / "manifest.json").is_file()
+    """Whether the run has averaged parameters."""
+    return (run.averaged / MANIFEST).is_file()
 
 
 def _find_step(run: RunDirectory, which: str) -> int:
@@ -239,14 +241,11 @@ def _find_step(run: RunDirectory, which: str) -> int:
 def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
     new = path.with_name(path.name + ".new")
     try:
-        _remove(new)  # of a save that was killed
+        _remove(new)  # a killed process may have left it
         new.mkdir(parents=True)
         ocp.save(_arrays(new), state)
-        files = {f: _fingerprint(new / f) for f in _files(new)}
-        manifest = {"name": path.name, "meta": meta, "arrays": _describe(state), "files": files}
-        text = json.dumps({"crc32": _checksum(manifest), **manifest}, indent=1, ensure_ascii=False)
-        (new / "manifest.json").write_text(text, encoding="utf-8")
-        for file in _files(new):
+        write_manifest(new, path.name, meta, _describe(state))
+        for file in files_of(new):
             flush(new / file)
         _replace(path, new)
         flush(path.parent)
@@ -257,61 +256,11 @@ def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
             error = OSError(int(code[1]), os.strerror(int(code[1])))
         raise write_failure(path, error) if isinstance(error, OSError) else error from None
     finally:
-        for _ in range(20):  # Orbax's other writers may still be at work after one has failed
+        for _ in range(20):  # after one writer of Orbax has failed, others may still write
             with suppress(OSError):
                 _remove(new)
                 break
             time.sleep(0.1)
-
-
-def _verify(path: Path) -> dict[str, Any]:
-    """The manifest of a checkpoint whose files are all as they were written."""
-    manifest = _read_manifest(path)
-    for file, (size, crc32) in manifest["files"].items():
-        try:
-            now = _fingerprint(path / file)
-        except _ABSENT:
-            raise BrokenCheckpoint(f"{path}: broken checkpoint: {file} is missing") from None
-        except OSError as error:
-            raise read_failure(path / file, error) from None
-        if now[0] != size:
-            raise BrokenCheckpoint(f"{path}: broken checkpoint: {file} has {now[0]} bytes of {size}")
-        if now[1] != crc32:
-            raise BrokenCheckpoint(f"{path}: broken checkpoint: the contents of {file} have changed")
-    return manifest
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((path / "manifest.json").read_bytes())
-        if manifest.pop("crc32") != _checksum(manifest):
-            raise ValueError
-    except _ABSENT:
-        raise BrokenCheckpoint(f"{path}: broken checkpoint: manifest.json is missing") from None
-    except OSError as error:
-        raise read_failure(path / "manifest.json", error) from None
-    except (ValueError, TypeError, AttributeError, KeyError):
-        raise BrokenCheckpoint(f"{path}: broken checkpoint: manifest.json is damaged") from None
-    if manifest["name"] != path.name:
-        raise BrokenCheckpoint(f"{path}: broken checkpoint: it was saved as {manifest['name']}")
-    return manifest
-
-
-def _checksum(manifest: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(manifest).encode())
-
-
-def _files(path: Path) -> list[str]:
-    return sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file())
-
-
-def _fingerprint(path: Path) -> list[int]:
-    """Size in bytes and CRC-32."""
-    crc32 = size = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            crc32, size = zlib.crc32(block, crc32), size + len(block)
-    return [size, crc32]
 
 
 def _describe(tree: Any) -> dict[str, list[Any]]:
@@ -325,8 +274,11 @@ def _describe(tree: Any) -> dict[str, list[Any]]:
 def _check_same_arrays(path: Path, saved: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> None:
     for name in [*wanted, *saved]:
         if saved.get(name) != wanted.get(name):
-            there, here = (_in_words(arrays.get(name)) for arrays in (saved, wanted))
-            raise UserError(f"{path}: a checkpoint of another model: {name} is {there} there and {here} in this one")
+            in_checkpoint, in_model = (_in_words(arrays.get(name)) for arrays in (saved, wanted))
+            raise UserError(
+                f"{path}: a checkpoint of another model: {name} is {in_checkpoint} in the checkpoint and {in_model} in "
+                "this model"
+            )
 
 
 def _in_words(array: list[Any] | None) -> str:
@@ -334,7 +286,10 @@ def _in_words(array: list[Any] | None) -> str:
 
 
 def _placed(like: Any) -> Any:
-    """`like` with a device wherever none is said; Orbax would take the one saved from, which may not exist here."""
+    """`like`, where an array without a sharding gets the first device.
+
+    Orbax would take the device that the array was saved from, which this machine may not have.
+    """
     device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
 
     def place(leaf: Any) -> Any:
@@ -350,18 +305,18 @@ def _arrays(path: Path) -> str:
 
 
 def _saved_tree(path: Path) -> dict[str, Any]:
-    """Nested dicts of what Orbax knows of each array: type and shape."""
+    """Nested dicts with type and shape of each array."""
     return ocp.metadata(_arrays(path)).metadata
 
 
 def _load_entry(path: Path, tree: dict[str, Any], like: Any) -> Any:
-    """Reads `params` alone: all else is left out by a placeholder."""
+    """Reads only `params`; Orbax skips what is a placeholder."""
     rest = jax.tree.map(lambda _: ocp.PLACEHOLDER, tree)
     return ocp.load(_arrays(path), {**rest, "params": like})["params"]
 
 
 def _numbered(directory: Path) -> list[int]:
-    """Every directory that is named as a step, complete or not, in numeric order."""
+    """Every directory whose name is a step, complete or not, in numeric order."""
     try:
         names = [p.name for p in directory.iterdir() if p.is_dir()]
     except FileNotFoundError:
@@ -372,7 +327,7 @@ def _numbered(directory: Path) -> list[int]:
 
 
 def _replace(path: Path, new: Path | None) -> None:
-    """Puts `new`, or nothing, at `path`. What was there loses its name first: half-deleted, it would look complete."""
+    """Puts `new`, or nothing, at `path`. The old directory is renamed first: half-deleted, it could look complete."""
     old = path.with_name(path.name + ".old")
     _remove(old)
     if path.exists():
@@ -383,7 +338,7 @@ def _replace(path: Path, new: Path | None) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Deletes whatever is there, a plain file too."""
+    """Deletes a directory or a file, if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     else:

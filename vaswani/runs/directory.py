@@ -1,4 +1,4 @@
-"""The names inside a run directory, and its lock."""
+"""The names of the files in a run directory, and its lock."""
 
 import os
 import socket
@@ -9,70 +9,88 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from vaswani import config as config_module
-from vaswani.config import Config
 from vaswani.errors import UserError, alike, did_you_mean
 from vaswani.files import read_failure, write_failure, write_json, write_text
 from vaswani.runs.versions import versions
+from vaswani.schema import FREE_ON_RESUME, Config
 
 
 class RunDirectory:
-    """One training run and all that comes out of it; `vaswani train` makes it, the commands after it add to it."""
+    """One training and its results. `vaswani train` makes it, and later commands add to it.
+
+    Attributes:
+        config_path: every setting, as TOML.
+        versions_path: the versions that the run was last trained with.
+        tokenizer_path: its own copy of the tokenizer.
+        checkpoints: a directory a step; see `checkpoints.py`.
+        averaged: the mean of the last checkpoints, written by `vaswani average`.
+        metrics_path: what was measured during training; see `events.py`.
+        tensorboard: the same for TensorBoard.
+        translations: translated sets; see `translations.py`.
+        evaluation_path: the scores of those sets.
+        attention: attention maps.
+        report_path: the report, a page.
+        log_path: the output of a run that a sweep started.
+        finished_path: how such a run ended.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        """Names the parts of a run, whether or not it exists.
+        """Only names files: the run need not exist.
 
         Raises:
-            UserError: the path holds a character that the checkpoints could be written under but not read back from,
-                or leads to or through a file.
+            UserError: Orbax could not read checkpoints below this path, or a part of it is a file.
         """
         self.path = Path(path)
         bad = sorted(set(str(self.path.absolute())) & set("[]\\"))
         if bad:
             raise UserError(
-                f"{self.path.absolute()}: the path of a run cannot hold {' or '.join(map(repr, bad))}: its checkpoints "
-                "could not be read back; choose another name with --run"
+                f"{self.path.absolute()}: the path of a run cannot contain {' or '.join(map(repr, bad))}, because its "
+                "checkpoints could not be read; choose another name with --run"
             )
         try:
-            there = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
-        except OSError as error:  # a name too long, a directory that may not be looked into
+            existing = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+        except OSError as error:  # a name that is too long, a directory without permission
             raise read_failure(self.path, error) from None
-        if not there.is_dir():
-            raise UserError(f"{there}: is a file, where a run's directory should be; choose another with --run")
+        if not existing.is_dir():
+            raise UserError(f"{existing}: is a file, but a run is a directory; choose another with --run")
         self.config_path = self.path / "config.toml"
         self.versions_path = self.path / "versions.json"
         self.tokenizer_path = self.path / "tokenizer.model"
         self.checkpoints = self.path / "checkpoints"
         self.averaged = self.path / "averaged"
         self.metrics_path = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
         self.translations = self.path / "translations"
         self.evaluation_path = self.path / "evaluation.json"
         self.attention = self.path / "attention"
         self.report_path = self.path / "report.html"
-        self._holder_path = self.path / ".lock.holder"  # not the lock file: waiting processes may truncate that
+        self.log_path = self.path / "log.txt"
+        self.finished_path = self.path / "finished.json"
+        self._holder_path = self.path / ".lock.holder"  # apart from the lock: waiting processes truncate that one
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDirectory":
         """An existing run.
 
         Raises:
-            UserError: there is none; the nearest name beside it is offered.
+            UserError: there is no run; the message names the most similar one beside it.
         """
         run = cls(path)
         if run.exists():
             return run
-        beside = [p.parent.name for p in run.path.parent.glob("*/config.toml")]
-        hint = did_you_mean([run.path.parent / name for name in alike(run.path.name, beside)])
+        neighbours = [p.parent.name for p in run.path.parent.glob("*/config.toml")]
+        hint = did_you_mean([run.path.parent / name for name in alike(run.path.name, neighbours)])
         raise UserError(f"no run directory at {run.path}{hint}; runs are made by `vaswani train CONFIG`")
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether this directory is a run."""
         try:
             return self.config_path.is_file()
         except OSError as error:
             raise read_failure(self.config_path, error) from None
 
     def create(self, config: Config) -> None:
-        """Writes the resolved configuration, and the versions it runs with; on resuming, writes them anew."""
+        """Writes the configuration and the versions; each start of the training writes them again."""
         write_json(self.versions_path, versions())
         write_text(self.config_path, config_module.to_toml(config))
 
@@ -81,16 +99,14 @@ class RunDirectory:
         return config_module.load(self.config_path, complete=True)
 
     def check_same(self, config: Config) -> None:
-        """Refuses to go on with a run under settings that would make it another experiment.
+        """Refuses settings that would make this run another experiment.
 
         Raises:
-            UserError: naming every setting that differs and is not in `config.FREE_ON_RESUME`.
+            UserError: naming every setting that differs and is not in `schema.FREE_ON_RESUME`.
         """
         changed = config_module.differences(self.load_config(), config)
         refused = [
-            f"{key} = {old!r} there, {new!r} now"
-            for key, (old, new) in changed.items()
-            if key not in config_module.FREE_ON_RESUME
+            f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed.items() if key not in FREE_ON_RESUME
         ]
         if refused:
             raise UserError(
@@ -99,34 +115,36 @@ class RunDirectory:
             )
 
     def holder(self) -> str:
-        """Who holds the lock ("process 4711 on host"), as far as is known; empty if nobody does."""
+        """Who holds the lock, as "process 4711 on host"; empty if nobody does."""
         if not self._holder_path.exists():
             return ""
-        try:  # it may be of a process that was killed
+        try:  # the process that wrote the file may have been killed
             with FileLock(self.path / ".lock", blocking=False):
                 return ""
-        except OSError:  # Timeout is one: it is held. Or the directory is read-only, and nobody can hold it.
-            with suppress(FileNotFoundError):  # it was let go meanwhile
+        except Timeout:
+            with suppress(FileNotFoundError):  # released meanwhile
                 return self._holder_path.read_text(encoding="utf-8")
+            return ""
+        except OSError:  # a read-only directory, in which nobody can hold a lock
             return ""
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Holds the run for one process. The operating system releases the lock of a process that dies.
+        """Gives the run to one process. The operating system releases the lock of a process that ends.
 
         Raises:
-            UserError: another process holds it; named by process id and host.
+            UserError: another process holds the lock; the message names process and host.
         """
         lock = FileLock(self.path / ".lock")
         holder = self._holder_path
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0.5)  # for a moment it may be held by one that looks whether it is held: `holder`
-        except OSError as error:  # Timeout is one
-            if not isinstance(error, Timeout):
-                raise write_failure(self.path, error) from None
+            lock.acquire(timeout=0.5)  # `holder` of another process takes it for a moment
+        except Timeout:
             who = self.holder() or "another process"
             raise UserError(f"{self.path}: in use by {who}; wait for it, or choose another run with --run") from None
+        except OSError as error:
+            raise write_failure(self.path, error) from None
         try:
             write_text(holder, f"process {os.getpid()} on {socket.gethostname()}")
             yield

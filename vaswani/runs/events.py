@@ -1,4 +1,8 @@
-"""What a run says of itself: one console line and one line of metrics.jsonl an event, TensorBoard where installed."""
+"""metrics.jsonl: what was measured during a training, one JSON object a line. Written and read only here.
+
+{"kind": "train", "step": 100, "loss": …} every `train.log_every` updates
+{"kind": "valid", "step": 500, "perplexity": …, "bleu": …, "samples": […]} at each validation
+"""
 
 import json
 from pathlib import Path
@@ -9,15 +13,18 @@ from vaswani.runs.directory import RunDirectory
 
 
 class MetricsLog:
-    """Appends to metrics.jsonl. Opened at the step that training goes on from, it drops what a killed run had ahead."""
+    """Appends to metrics.jsonl, and to TensorBoard's files if tensorboardX is installed.
+
+    A killed run may have logged more than its last checkpoint holds. Opening the log at `step` drops what is later.
+    """
 
     def __init__(self, run: RunDirectory, step: int):
         _drop_after(run.metrics_path, step)
         self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115 (closed by `close`)
-        self._tensorboard = _tensorboard(run.path / "tensorboard", step)
+        self._tensorboard = _tensorboard(run.tensorboard, step)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
-        """One event; `kind` is "train" or "valid"."""
+        """Writes one event; `kind` is "train" or "valid"."""
         self._file.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
         self._file.flush()
         if self._tensorboard:
@@ -46,9 +53,9 @@ def _tensorboard(directory: Path, step: int) -> Any:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a metrics.jsonl, {"kind": "train" or "valid", "step": …} and what belongs to the kind.
+    """The events of a metrics.jsonl; an empty list if the file is missing.
 
-    What is not a whole event is passed over: the last line may be being written, or its writer was killed.
+    Lines that are no complete event are ignored: the last line may be half-written.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")

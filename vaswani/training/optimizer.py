@@ -5,7 +5,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from vaswani.config import ModelConfig, TrainConfig
+from vaswani.schema import ModelConfig, TrainConfig
 
 
 def learning_rate(step: ArrayLike, d_model: int, warmup: int, scale: float = 1.0) -> Array:

@@ -1,10 +1,11 @@
-"""SIGTERM and Ctrl-C ask a run to stop; it writes a checkpoint and leaves."""
+"""Signals that ask a training to stop. It saves a checkpoint and ends."""
 
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from vaswani.console import say
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """Raised once everything is saved. `exit_code` is the shell's convention, 128 + signal."""
+    """A signal stopped the work, and everything is saved. `exit_code` is 128 + signal, as shells have it."""
 
     def __init__(self, signum: int):
         super().__init__(signal.Signals(signum).name)
@@ -21,12 +22,18 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within its `with` block the first SIGTERM or SIGINT sets `received`; a second one ends the process as usual."""
+    """Within its `with` block the first stop signal sets `received`. A second one ends the process at once.
 
+    Terminals send SIGINT (Ctrl-C) and SIGHUP (closed), systems SIGTERM. Clusters warn with SIGUSR1 or SIGUSR2 before
+    the time limit of a job. An ignored signal stays ignored: `nohup` makes a process ignore SIGHUP.
+    """
+
+    SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
     received: int | None = None
 
     def __enter__(self) -> "StopSignals":
-        self._before = {s: signal.signal(s, self._receive) for s in (signal.SIGTERM, signal.SIGINT)}
+        handled = [s for s in self.SIGNALS if signal.getsignal(s) != signal.SIG_IGN]
+        self._before = {s: signal.signal(s, self._receive) for s in handled}
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -35,23 +42,24 @@ class StopSignals:
 
     def _receive(self, signum: int, frame: Any) -> None:
         self.received = signum
-        say(f"{signal.Signals(signum).name} received: saving a checkpoint, then stopping (again to stop at once)")
         for s, handler in self._before.items():
             signal.signal(s, handler)
+        with suppress(OSError):  # the terminal may be closed
+            say(f"{signal.Signals(signum).name} received: saving a checkpoint, then stopping (again to stop at once)")
 
 
-def run_unless_stopped(work: Callable[[], T], stop: StopSignals) -> T | None:
-    """The result of `work`, or None as soon as a stop is asked for.
+def run_unless_stopped(compute: Callable[[], T], stop: StopSignals) -> T | None:
+    """The result of `compute`; None as soon as a stop signal arrives.
 
-    Python runs signal handlers between its own instructions, and compiling or searching is one long call into C++: so
-    it is done in a thread, while this one waits for the signal. What was given up goes on there; see `leave_at_once`.
+    Python runs signal handlers only between its own instructions, and compiling is one long call of C++. So `compute`
+    runs in a thread while this one waits. After a stop the thread is still running: end with `leave_at_once`.
     """
     result: list[T] = []
     failure: list[BaseException] = []
 
     def target() -> None:
         try:
-            result.append(work())
+            result.append(compute())
         except BaseException as error:
             failure.append(error)
 
@@ -65,7 +73,7 @@ def run_unless_stopped(work: Callable[[], T], stop: StopSignals) -> T | None:
 
 
 def leave_at_once(exit_code: int) -> NoReturn:
-    """Ends the process without waiting for what is still under way in a thread."""
+    """Ends the process without waiting for its threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

@@ -1,4 +1,4 @@
-"""One update: gradients of every micro-batch on every device, one sum, one step of Adam."""
+"""One update: the gradients of every micro-batch on every device, their sum, one step of Adam."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +12,9 @@ from jax import Array
 from jax.sharding import Mesh
 
 from vaswani import model as transformer
-from vaswani.config import Config
 from vaswani.data.packing import Batch
 from vaswani.devices import DATA, over_rows, replicated
+from vaswani.schema import Config
 from vaswani.training.loss import Loss, smoothed_cross_entropy
 from vaswani.training.optimizer import make_optimizer
 
@@ -22,7 +22,7 @@ Params = dict[str, Any]
 
 
 class TrainState(NamedTuple):
-    """All that an update changes."""
+    """What an update changes."""
 
     step: Array  # int32 scalar: updates made
     params: Params
@@ -41,25 +41,32 @@ class Sums(NamedTuple):
 class StepMetrics(NamedTuple):
     sums: Sums
     gradient_norm: Array
-    finite: Array  # False: the update was not applied, the state is what it was
+    finite: Array  # False: the update was not applied and the state is unchanged
 
 
-def init_state(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.GraphDef, TrainState]:
-    """A fresh model and optimiser, made in place on every device of the mesh."""
-    optimizer = make_optimizer(config.model, config.train)
+def state_structure(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.GraphDef, TrainState]:
+    """The structure of the model, and the shapes, types and places of a train state's arrays; no array is made."""
     graphdef, _ = jax.eval_shape(lambda: transformer.build(config.model, vocab_size))
 
-    # Under jit with the final sharding: a state that had to be moved would make the first update compile twice.
-    @partial(jax.jit, out_shardings=replicated(mesh))
-    def init() -> TrainState:
-        params = transformer.build(config.model, vocab_size, config.train.seed)[1]
-        return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+    def place(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=replicated(mesh))
 
-    return graphdef, init()
+    return graphdef, jax.tree.map(place, jax.eval_shape(partial(_new_state, config, vocab_size)))
+
+
+def init_state(config: Config, vocab_size: int, mesh: Mesh) -> TrainState:
+    """A new model and optimiser, made in place on every device of the mesh."""
+    # Under jit with the final sharding: a state that had to be moved would make the first update compile twice.
+    return jax.jit(partial(_new_state, config, vocab_size), out_shardings=replicated(mesh))()
+
+
+def _new_state(config: Config, vocab_size: int) -> TrainState:
+    params = transformer.build(config.model, vocab_size, config.train.seed)[1]
+    return TrainState(jnp.zeros((), jnp.int32), params, make_optimizer(config.model, config.train).init(params))
 
 
 def batch_loss(graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: float, key: Array | None) -> Sums:
-    """Summed loss of rows [rows, row_length]; with a key, with dropout."""
+    """The summed loss of rows [rows, row_length]. Dropout needs a key; None means no dropout."""
     model: transformer.Transformer = nnx.merge(graphdef, params)
     source_key, target_key = transformer.split_key(key, 2)
     memory = model.encode(batch.source, batch.source_segments, batch.source_positions, source_key)
@@ -80,14 +87,14 @@ def batch_loss(graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: fl
 def gradients(
     graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: float, key: Array | None, mesh: Mesh
 ) -> tuple[Params, Sums]:
-    """The gradient of the loss summed over a whole update, with its sums.
+    """The gradient of the loss summed over a whole update, and the sums of the loss.
+
+    Each device goes through its micro-batches; one sum over the devices follows. The caller divides by the tokens of
+    the whole update. So the result does not depend on how the update is cut into rows, micro-batches and devices.
 
     Args:
-        batch: [micro_batches, rows, row_length], rows divided among the mesh's devices.
-        key: for dropout; None for none.
-
-    Each device goes through its micro-batches, and a single sum over devices follows. Dividing by the tokens of the
-    whole update comes after, so how an update is cut into rows, micro-batches and devices does not change it.
+        batch: [micro_batches, rows, row_length]; the rows are divided among the devices of the mesh.
+        key: for dropout; None for no dropout.
     """
 
     def on_one_device(params: Params, batch: Batch) -> tuple[Params, Sums]:
@@ -118,7 +125,7 @@ def gradients(
 def make_train_step(
     graphdef: nnx.GraphDef, config: Config, mesh: Mesh
 ) -> Callable[[TrainState, Batch, Array], tuple[TrainState, StepMetrics]]:
-    """The compiled update. Its first argument is donated: use only the state it returns."""
+    """The compiled update. It reuses the memory of the state that it is given: use only the state that it returns."""
     optimizer = make_optimizer(config.model, config.train)
 
     @partial(jax.jit, donate_argnums=0, out_shardings=replicated(mesh))
@@ -138,7 +145,7 @@ def make_train_step(
 
 
 def make_eval_step(graphdef: nnx.GraphDef, mesh: Mesh) -> Callable[[Params, Batch], Sums]:
-    """Sums of the loss of [1, rows, row_length], without dropout or smoothing: teacher-forced, as in Table 3."""
+    """The sums of the loss of [1, rows, row_length], teacher-forced, without dropout or smoothing, as in Table 3."""
 
     def on_one_device(params: Params, batch: Batch) -> Sums:
         rows = jax.tree.map(lambda x: x[0], batch)

@@ -1,4 +1,4 @@
-"""How good a model is while it trains."""
+"""The quality of a model while it trains."""
 
 import math
 from functools import partial
@@ -8,13 +8,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from vaswani.config import Config
 from vaswani.data.packing import one_pass
 from vaswani.data.prepare import PreparedCorpus
 from vaswani.decoding.translator import Translator
 from vaswani.devices import shard_rows
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.schema import Config
 from vaswani.training.signals import StopSignals, run_unless_stopped
 from vaswani.training.train_step import Params, make_eval_step
 
@@ -23,7 +23,7 @@ SAMPLES = 3
 
 
 class Validation:
-    """Unsmoothed, teacher-forced perplexity of the whole validation set, and BLEU of its first lines by search."""
+    """Perplexity of the whole validation set (unsmoothed, teacher-forced) and BLEU of its first lines."""
 
     def __init__(self, config: Config, corpus: PreparedCorpus, graphdef: Any, params: Params, mesh: Mesh):
         self.mesh = mesh
@@ -42,7 +42,7 @@ class Validation:
         self.translator = Translator(graphdef, params, corpus.tokenizer, config.decode)
 
     def __call__(self, params: Params, stop: StopSignals) -> dict[str, Any] | None:
-        """Perplexity, BLEU (None where `valid_lines` is 0) and samples; None if a stop came in between."""
+        """Perplexity, BLEU (None if `train.valid_lines` is 0) and translations. None if a stop interrupted it."""
         sums = []
         for batch in self.batches():
             sums.append(jax.device_get(self.eval_step(params, shard_rows(batch, self.mesh))))

@@ -11,37 +11,43 @@ from random import Random
 
 import pytest
 
-from vaswani.config import ToyConfig
 from vaswani.data.toy import lexicon
+from vaswani.data.toy.adjectives import ADJECTIVES
+from vaswani.data.toy.draw import Draw
 from vaswani.data.toy.grammar import LONGEST, Grammar, generate
-from vaswani.data.toy.lexicon import ADJECTIVES, MODALS, NOUNS, VERBS, Words
-from vaswani.data.toy.syntax import (
+from vaswani.data.toy.nouns import NOUNS
+from vaswani.data.toy.phrases import (
     ACCUSATIVE,
     DATIVE,
     PLURAL,
     PRONOUNS,
     WHO,
-    Clause,
     Phrase,
-    after_subordinate,
-    attach,
-    coordinate,
     date,
-    english,
-    finish,
-    finite,
-    german,
     location,
     name,
     noun_phrase,
     number,
     prepositional,
+)  # fmt: skip
+from vaswani.data.toy.syntax import (
+    Clause,
+    after_subordinate,
+    attach,
+    coordinate,
+    english,
+    finish,
+    finite,
+    german,
     purpose,
     question,
     relative,
     statement,
     subordinate,
-)
+)  # fmt: skip
+from vaswani.data.toy.verbs import MODALS, PRESENT, PRETERITE, VERBS
+from vaswani.data.toy.words import Words
+from vaswani.schema import ToyConfig
 
 ICH, DU, ER, SIE, WIR = PRONOUNS
 ANNA, PETER, MARIA = name("Anna"), name("Peter"), name("Maria")
@@ -310,6 +316,19 @@ def digest(config: ToyConfig) -> str:
     return hashlib.sha256(repr(generate(config)).encode()).hexdigest()
 
 
+@pytest.mark.parametrize(
+    ("difficulty", "expected"),
+    [
+        (1, "250e44d20eff1f9999719226cac3006e8f268d4274c4f544ee3fb4d682888eff"),
+        (2, "583d41e5fc290e986aebec24544608b5f6735731197e062c76e808f3dcaaca91"),
+        (3, "71b70381635dd0f48f1004c89db36892157cebc8e947273a2a7f05ad0f0c75fc"),
+    ],
+)
+def test_the_corpus_never_changes(difficulty, expected):
+    """The digests are those of version 0.1.0: scores on the embedded corpus stay comparable."""
+    assert digest(small(difficulty=difficulty)) == expected
+
+
 def test_the_seed_decides_everything():
     code = f"from test_grammar import *; print(digest({small()!r}))"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
@@ -358,11 +377,11 @@ def test_english_determines_german(difficulty):
 
 
 def test_english_shows_the_tense():
-    grammar, verbs = Grammar(3, Random(7)), [verb for verb in VERBS.values() if "that" not in verb.frame]
-    assert not grammar.can_say(VERBS["read"], "past", WIR)  # "we read" could be either
+    draw, verbs = Draw(3, Random(7)), [verb for verb in VERBS.values() if "that" not in verb.frame]
+    assert not draw.can_say(VERBS["read"], "past", WIR)  # "we read" could be either
     for verb in verbs:
         for phrase in (*PRONOUNS, WHO._replace(person=PLURAL)):
-            if grammar.can_say(verb, "past", phrase):
+            if draw.can_say(verb, "past", phrase):
                 assert english(Clause(verb, phrase)) != english(Clause(verb, phrase, tense="past"))
 
 
@@ -375,7 +394,7 @@ def test_spelling(difficulty):
 
 
 def finite_forms() -> set[str]:
-    forms = {form for table in (lexicon.PRESENT, lexicon.PRETERITE) for row in table.values() for form in row}
+    forms = {form for table in (PRESENT, PRETERITE) for row in table.values() for form in row}
     forms |= {form for modal in MODALS.values() for form in modal.present + modal.past}
     return (forms - {""}) | {finite(verb, person) for verb in VERBS.values() for person in range(5)}
 

@@ -1,0 +1,81 @@
+"""What a training starts from: a new run directory, a run's own checkpoint, or the parameters of another run."""
+
+import shutil
+from typing import Any
+
+from vaswani.console import say
+from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.tokenizer import Tokenizer
+from vaswani.errors import UserError
+from vaswani.files import atomic_path
+from vaswani.runs import checkpoints
+from vaswani.runs.directory import RunDirectory
+from vaswani.schema import Config
+from vaswani.training.train_step import Params, TrainState
+
+
+def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
+    """Makes the run directory, or checks that an existing one is of this very experiment.
+
+    A run without a checkpoint has not started: an earlier start may have been refused, and may now use other settings.
+
+    Raises:
+        UserError: the run has other settings, another tokenizer, or only averaged parameters.
+    """
+    saved = checkpoints.steps(run.checkpoints)
+    averaged = checkpoints.has_averaged(run)
+    if saved and not run.exists():
+        raise UserError(f"{run.config_path}: is missing, but the run has checkpoints; choose another run with --run")
+    if run.exists() and (saved or averaged):
+        run.check_same(config)
+        if not saved:
+            raise UserError(
+                f"{run.path}: has only averaged parameters and no optimiser state, so training cannot go on; "
+                f"to fine-tune them, start another run with --init {run.path}"
+            )
+        if Tokenizer.load(run.tokenizer_path).checksum != corpus.tokenizer.checksum:
+            raise UserError(
+                f"{run.path}: was trained with another tokenizer than that of {corpus.path}; "
+                "choose the corpus it was trained on, or another run with --run"
+            )
+    else:
+        run.path.mkdir(parents=True, exist_ok=True)
+        with atomic_path(run.tokenizer_path) as path:
+            shutil.copyfile(corpus.path / "tokenizer.model", path)
+    run.create(config)
+
+
+def load_checkpoint(
+    run: RunDirectory, corpus: PreparedCorpus, training_set: str, structure: TrainState
+) -> tuple[TrainState, dict[str, Any]] | None:
+    """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
+
+    Raises:
+        UserError: the checkpoint is of another model or of another text.
+    """
+    newest = checkpoints.load_newest(run.checkpoints, structure._asdict(), warn=say)
+    if newest is None:
+        return None
+    _, arrays, meta = newest
+    if meta.get("corpus") != corpus.manifest["sets"][training_set]:
+        raise UserError(
+            f"{run.path}: was trained on another text than {corpus.path} has now; "
+            "choose the corpus it was trained on, or another run with --run"
+        )
+    return TrainState(**arrays), meta
+
+
+def parameters_of(init: RunDirectory, corpus: PreparedCorpus, structure: Params) -> Params:
+    """The parameters of another run, for fine-tuning: averaged if it has them, else the last.
+
+    Raises:
+        UserError: the run has another tokenizer or another model.
+    """
+    if Tokenizer.load(init.tokenizer_path).checksum != corpus.tokenizer.checksum:
+        raise UserError(
+            f"--init {init.path}: its tokenizer is not that of {corpus.path}; prepare the corpus with it: "
+            f"--data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
+        )
+    params, _, label = checkpoints.load_chosen_params(init, "auto", structure)
+    say(f"starting from the parameters of {init.path} ({label})")
+    return params
