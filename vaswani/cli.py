@@ -285,7 +285,10 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command(evaluate, "translate the test sets and score them in every convention")
     takes_run(sub, decode=True)
     sub.add_argument("--src", type=Path, metavar="FILE", help="translate and score this file instead")
-    sub.add_argument("--ref", type=Path, metavar="FILE", help="the references of --src or --hyp")
+    sub.add_argument(
+        "--ref", type=Path, action="append", metavar="FILE",
+        help="the references of --src or --hyp; give it again for further references of the same lines",
+    )  # fmt: skip
     sub.add_argument("--hyp", type=Path, metavar="FILE", help="score these translations instead of making them")
     takes_json(sub)
     sub = command(reproduce, "prepare, train, average, evaluate and report: the main job in one command")

@@ -1,4 +1,4 @@
-"""What a person reads on stderr: messages, one progress bar, durations. Text of a corpus cannot control the terminal."""
+"""What a person reads on stderr: messages, one progress bar, durations. No text can control the terminal."""
 
 import re
 import sys
