@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -135,11 +135,18 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:
     """One run of a sweep: trains to the end and translates `set_name` with the last parameters, not averaged ones."""
-    from vaswani.ablation.sweep import note_finished
+    from vaswani.ablation.sweep import record_finished
 
     train_run(config, run)
-    note_finished(run)
+    record_finished(run)
     evaluate_run(run, config, "last", [set_name])
+
+
+def plan_ablation(sweep: "Sweep", jobs: int | None, slurm: str | None) -> dict[str, Any]:
+    """What `ablate` would do with the same arguments."""
+    from vaswani.ablation.plan import plan
+
+    return plan(sweep, PREPARED, _at_a_time(sweep, jobs, slurm))
 
 
 def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table", dict[str, str]]:
@@ -155,25 +162,32 @@ def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table"
     Raises:
         Interrupted: SIGTERM or Ctrl-C; every run is saved, and the table of what is finished is written.
     """
-    from vaswani.ablation import jobs as backends
-    from vaswani.ablation.pool import work
-    from vaswani.ablation.progress import Progress, shown
-    from vaswani.ablation.results import Translations, write
+    from vaswani.ablation import layout
+    from vaswani.ablation.jobs import local
+    from vaswani.ablation.jobs import slurm as on_slurm
+    from vaswani.ablation.pool import run_jobs
+    from vaswani.ablation.progress import SweepProgress, progress_display
+    from vaswani.ablation.results import TranslationCounts, collect
 
+    at_a_time = _at_a_time(sweep, jobs, slurm)
+    counts = TranslationCounts(bleu_metric(sweep.base.data.target))
     with sweep.lock():
         vocab_size = prepare(sweep.base, PREPARED).tokenizer.vocab_size
-        if slurm is None:
-            most, start = jobs or 1, backends.local(jobs or 1)
-        else:
-            most, start = jobs or len(sweep.runs), backends.slurm(sweep.directory.path / "slurm", slurm)
-        progress, translations = Progress(sweep, vocab_size, most), Translations()
+        start = local(at_a_time) if slurm is None else on_slurm(sweep.directory.path / "slurm", slurm)
+        progress = SweepProgress(sweep, vocab_size, at_a_time)
 
-        def table() -> "Table":
-            return write(sweep, progress.failed, vocab_size, translations)
+        def write_table() -> "Table":
+            table = collect(sweep, progress.failed, vocab_size, counts)
+            layout.write(table, sweep.directory.path)
+            return table
 
-        with StopSignals() as stop, shown(progress) as show:
-            work(progress, start, stop, show, after_each=table)
-        found = table()
+        with StopSignals() as stop, progress_display(progress) as refresh:
+            run_jobs(progress, start, stop, refresh, after_each=write_table)
+        table = write_table()
         if stop.received and len(progress.done) + len(progress.failed) < len(sweep.runs):
             raise Interrupted(stop.received)
-        return found, progress.failed
+        return table, progress.failed
+
+
+def _at_a_time(sweep: "Sweep", jobs: int | None, slurm: str | None) -> int:
+    return jobs or (1 if slurm is None else len(sweep.runs))
