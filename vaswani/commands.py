@@ -75,7 +75,7 @@ def evaluate_run(
     run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = ()
 ) -> dict[str, SetEvaluation]:
     """Translates and scores the configuration's test sets (or `sets`), each in every convention."""
-    bleu_metric(config.data.target)  # if its tokeniser is not installed, that is said before anything is translated
+    bleu_metric(config.data.target)  # fails before the translating if its tokeniser is not installed
     set_up_jax()
     corpus = PreparedCorpus.open(PREPARED / config.data.name)
     translator, label = load_translator(run, checkpoint, config.decode)
@@ -95,7 +95,7 @@ def evaluate_files(
     The result is named by the stem of the first of `refs`. It is not stored in the run: the file may have the name of
     one of the run's own test sets.
     """
-    bleu_metric(config.data.target)  # if its tokeniser is not installed, that is said before anything is translated
+    bleu_metric(config.data.target)  # fails before the translating if its tokeniser is not installed
     path = hyp or src
     assert path is not None
     lines = list(file_lines(path))

@@ -116,7 +116,7 @@ def test_a_sweep_is_killed_goes_on_survives_a_crash_and_makes_the_table(prepared
     assert "started" not in done.err and "going on" not in done.err and "same as base" in done.out
 
     # Another base is refused, with what differs. What no result depends on may change; rows and seeds may be added.
-    with pytest.raises(UserError, match=r"\(train\.steps = 300 there, 301 now\)"), sweep_of(prepared, 301).lock():
+    with pytest.raises(UserError, match=r"\(train\.steps = 300 before, 301 now\)"), sweep_of(prepared, 301).lock():
         pass
     more = sweep_of(prepared, seeds=3, names=("A", "B"))
     with more.lock():

@@ -79,8 +79,8 @@ def rows(base: Config, names: Sequence[str]) -> list[Row]:
             wanted.add(name)
         elif name not in files:
             raise UserError(
-                f"--rows {name}: no such row; choose groups ({', '.join(GROUPS)}), single rows (A1), or a TOML file with "
-                "a row of your own"
+                f"--rows {name}: no such row; choose groups ({', '.join(GROUPS)}), single rows (A1), or a TOML file "
+                "with a row of your own"
             )
     made = {"base": Row("base", base)}
     for variation in TABLE_3[1:]:  # all of them, so that `same_as` does not depend on which rows are wanted

@@ -136,7 +136,7 @@ class Sweep:
             return
         stored = config_module.load(self._base_path)
         changed = config_module.differences(stored, self.base).items()
-        refused = [f"{k} = {old!r} there, {new!r} now" for k, (old, new) in changed if k not in FREE_BETWEEN_STARTS]
+        refused = [f"{k} = {old!r} before, {new!r} now" for k, (old, new) in changed if k not in FREE_BETWEEN_STARTS]
         if refused and any(self.directory.path.glob("*/config.toml")):
             raise UserError(
                 f"{self.directory.path}: its runs have another base configuration ({'; '.join(refused)}); "

@@ -121,25 +121,7 @@ def score(
         UserError: unequal numbers of lines, or none, or the tokeniser of the language is not installed.
     """
     check_lines(hypotheses, references)
-    scores = []
-    for convention in _conventions(target):
-        metric = convention.metric
-        counts = line_counts(
-            metric,
-            [convention.hypothesis(line) for line in hypotheses],
-            [[convention.reference(line) for line in lines] for lines in references],
-        )
-        estimate = bootstrap(metric, counts, resamples, seed)
-        signature = metric.get_signature()
-        signature.update("pre", convention.changes or None)
-        note = bleu_note(counts) if isinstance(metric, BLEU) else ""
-        scores.append(
-            Score(
-                convention.name, estimate.value, estimate.low, estimate.high, str(signature), convention.description,
-                note,
-            )
-        )  # fmt: skip
-    return tuple(scores)
+    return tuple(_score(convention, hypotheses, references, resamples, seed) for convention in _conventions(target))
 
 
 @dataclass(frozen=True)
@@ -154,6 +136,29 @@ class _Convention:
     reference: Callable[[str], str] = str
     changes: str = ""
     """What these two do, for the signature."""
+
+
+def _score(
+    convention: _Convention, hypotheses: Sequence[str], references: References, resamples: int, seed: int
+) -> Score:
+    metric = convention.metric
+    counts = line_counts(
+        metric,
+        [convention.hypothesis(line) for line in hypotheses],
+        [[convention.reference(line) for line in lines] for lines in references],
+    )
+    estimate = bootstrap(metric, counts, resamples, seed)
+    signature = metric.get_signature()
+    signature.update("pre", convention.changes or None)
+    return Score(
+        name=convention.name,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        signature=str(signature),
+        description=convention.description,
+        note=bleu_note(counts) if isinstance(metric, BLEU) else "",
+    )
 
 
 def _conventions(target: str) -> list[_Convention]:

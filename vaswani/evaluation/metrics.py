@@ -87,7 +87,7 @@ def line_counts(metric: Metric, hypotheses: Sequence[str], references: Reference
     check_lines(hypotheses, references)
     of_line = _bleu_counts if isinstance(metric, BLEU) else _chrf_counts
     lines = zip(hypotheses, zip(*references, strict=True), strict=True)
-    metric.corpus_score(hypotheses[:1], [each[:1] for each in references])  # its signature names how many there are
+    metric.corpus_score(hypotheses[:1], [each[:1] for each in references])  # now its signature has their number
     return np.array([of_line(metric, ours, theirs) for ours, theirs in lines], dtype=np.float64)  # type: ignore
 
 

@@ -42,7 +42,7 @@ class Validation:
         self.sources, self.references = sources[:n], references[:n]
         self.target = config.data.target
         if self.sources:
-            bleu_metric(self.target)  # if its tokeniser is not installed, that is said here and not hours later
+            bleu_metric(self.target)  # fails here, not hours later, if its tokeniser is not installed
         self.translator = Translator(graphdef, params, corpus.tokenizer, config.decode)
 
     def __call__(self, params: Params, stop: StopSignals) -> dict[str, Any] | None:
