@@ -39,7 +39,7 @@ def test_a_row_says_how_a_run_ended(tmp_path):
     assert {name: row["ended"] for name, row in rows.items()} == {
         "all": "finished: all 9 updates are made (train.steps)",
         "cut": "stopped at step 9; the same command goes on from there",
-        "minutes": "finished: its 1 minute is over (train.max_minutes)",
+        "minutes": "finished: the time limit of 1 min is reached (train.max_minutes)",
         "stopped": "stopped at step 5; the same command goes on from there",
         "young": "",
         "used": "",

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from vaswani.ablation.results import RowResult, Table
-from vaswani.report.png import BLUE, GRID, INK, ORANGE, drawing
+from vaswani.report.png import drawing
+from vaswani.report.style import BLUE, GRID, INK, ORANGE
 
 SYMBOLS = {"d_model": "d_model", "epsilon_ls": "ε_ls", "positions": "positions:"}
 
