@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Everything worth knowing of a GPU, in under 8 minutes: loss and gradients against the CPU's, base and big in bfloat16
-# (tokens a second, share of the device's matrix rate, memory), attention plain and fused, decoding.
-#   scripts/setup.sh cuda && scripts/benchmark_gpu.sh [DIRECTORY]      results; default benchmarks/gpu
-#   JAX_PLATFORMS=cpu scripts/benchmark_gpu.sh --toy [DIRECTORY]       the same way at toy size, to see that it works
+# Measures a GPU in under 8 minutes: loss and gradients against the CPU's, training of base and big in bfloat16 (tokens a
+# second, share of the device's matrix rate, memory), attention plain and fused, decoding.
+#   scripts/setup.sh cuda && scripts/benchmark_gpu.sh [DIRECTORY]      writes results there; default benchmarks/gpu
+#   JAX_PLATFORMS=cpu scripts/benchmark_gpu.sh --toy [DIRECTORY]       the same at toy size, to see that it works
 set -euo pipefail
 cd "$(dirname "$0")/.."
 toy=()
 base=configs/base.toml big=configs/big.toml seconds=20 sentences=512 longest=4096 V=37000 batch=8 each=1
-tokens=(--train.max-tokens-per-device 25600)  # all at once: 25,000 tokens are 98 rows of 256
+tokens=(--train.max-tokens-per-device 25600)  # one micro-batch: 25,000 tokens are 98 rows of 256
 if [[ "${1:-}" == --toy ]]; then
     shift
     toy=(--model.N 1 --model.d-model 32 --model.d-ff 64 --model.h 2 --model.d-k 16
@@ -26,7 +26,7 @@ python=${PYTHON:-.venv/bin/python}
 mkdir -p "$out"
 
 failed=0
-part() {  # NAME ARGUMENTS...: what fails must not cost the others their turn
+part() {  # NAME ARGUMENTS...: a part that fails must not stop the others
     local begin=$SECONDS left=$(( SECONDS < 470 ? 470 - SECONDS : 1 ))
     echo "== $1" >&2
     timeout $(( left < 150 ? left : 150 )) "$python" "${@:2}" || { echo "benchmark_gpu.sh: $1 failed (exit code $?)" >&2; failed=1; }

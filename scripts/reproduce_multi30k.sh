@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Multi30k English-German, the whole way to its scores. Arguments are `vaswani reproduce`'s own:
+# Multi30k English-German, from text to scores, in about an hour on two CPU cores. Takes the options of
+# `vaswani reproduce`:
 #   scripts/reproduce_multi30k.sh --data.dir DIR       # files {train,val,test_2016_flickr}.{en,de}[.gz] instead of the hub
 set -euo pipefail
 cd "$(dirname "$0")/.."

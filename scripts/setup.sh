@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv with the exact versions of constraints.txt, unless it is there and up to date; the other scripts begin
-# with it. Extras are named as arguments: scripts/setup.sh cuda tensorboard
+# Makes .venv with the exact versions of constraints.txt, unless it exists and is up to date. The other scripts call
+# this one first. Extras are arguments: scripts/setup.sh cuda tensorboard
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

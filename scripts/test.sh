@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All checks: format, lint, types, who imports whom, tests. With arguments, only pytest, with them:
+# All checks: format, lint, types, imports, tests. With arguments it runs only pytest, with these arguments:
 # scripts/test.sh tests/decoding -k wide
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-export JAX_PLATFORMS="${JAX_PLATFORMS:-cpu}"  # the tolerances are those of float32 products; a GPU rounds to TF32
+export JAX_PLATFORMS="${JAX_PLATFORMS:-cpu}"  # the tolerances fit float32 products; a GPU rounds to TF32
 if (( $# > 0 )); then
     exec .venv/bin/pytest "$@"
 fi

@@ -182,7 +182,7 @@ def test_few_programs_are_compiled_none_of_them_twice_and_memory_does_not_grow(r
 def test_mistakes_are_refused_at_once(translator, random_model):
     with pytest.raises(UserError, match=r"n-best = 4: must be from 1 to the beam, decode\.beam = 3"):
         translator.translate(["w5"], n_best=4)
-    with pytest.raises(UserError, match="the tokenizer has 20 pieces, the model 21"):
+    with pytest.raises(UserError, match="the tokenizer has 20 pieces, but the model has 21"):
         Translator(*random_model(CONFIG, 21), WordTokenizer(), DECODE)
 
 

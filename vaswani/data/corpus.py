@@ -50,7 +50,7 @@ def read_pairs(data: DataConfig, name: str) -> Iterator[Pair]:
         raise UserError(f"{origin}: holds no text")
 
 
-def read_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+def read_lines(file: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Lines of a binary file without their ends, as strict UTF-8.
 
     A line ends at "\\n" or "\\r\\n" and nowhere else: U+2028, U+0085, "\\x0b", "\\x0c" and "\\x1c" are text. A
@@ -59,11 +59,12 @@ def read_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     Args:
         file: a file opened in binary mode, or anything that yields its lines.
         name: what the file is called in messages.
+        first: the number of the first line.
 
     Raises:
         UserError: bytes that are not UTF-8, with `name` and the line's number.
     """
-    for number, line in enumerate(file, start=1):
+    for number, line in enumerate(file, start=first):
         if number == 1:
             line = line.removeprefix(BOM_UTF8)
         line = line[:-2] if line.endswith(b"\r\n") else line.removesuffix(b"\n")

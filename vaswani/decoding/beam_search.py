@@ -1,10 +1,11 @@
-"""Beam search with a length penalty (section 6.1), as tensor2tensor does it, without a step back to Python.
+"""Beam search with a length penalty (section 6.1), as in tensor2tensor, compiled as one program.
 
-Letters in shapes: B sentences, K hypotheses of the beam, n kept finished hypotheses, C candidates, V vocabulary,
-T the most tokens an output can have.
+Letters in shapes: B sentences, K alive hypotheses (the beam), n finished hypotheses that are kept, C candidates,
+V vocabulary, T the largest number of tokens of an output.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -17,14 +18,14 @@ from vaswani.errors import UserError
 
 Cache = TypeVar("Cache")
 NEVER_GENERATED = (PAD, BEGIN, UNKNOWN)
-BLOCK = 128  # vocabulary entries that are looked at together; see `best_extensions`
+BLOCK = 128  # vocabulary entries a block; see `best_extensions`
 
 
 class Hypotheses(NamedTuple):
-    """Outputs for B sentences, the best first. A score of -inf marks a place that no hypothesis took."""
+    """Outputs for B sentences, the best first. A score of -inf marks an empty place."""
 
     tokens: Int[Array, "B n T"]
-    """The end symbol included; PAD after it."""
+    """With the end symbol; PAD after it."""
     lengths: Int[Array, "B n"]
     """|Y| in tokens, the end symbol counted."""
     scores: Float[Array, "B n"]
@@ -34,25 +35,25 @@ class Hypotheses(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the search knows of each of B sentences."""
+    """The state of the search for each of B sentences."""
 
     limits: Int[Array, " B"]
-    """Most tokens of the output."""
+    """The largest number of tokens of the output."""
     alive_tokens: Int[Array, "B K T+1"]
-    """Hypotheses that go on, BEGIN first."""
+    """Hypotheses without an end symbol so far. Their first token is BEGIN."""
     alive_log_probs: Float[Array, "B K"]
-    """In descending order; -inf where there is no hypothesis."""
+    """In descending order; -inf marks an empty place."""
     finished: Hypotheses
-    """The best that ended, with BEGIN still in front of their tokens."""
+    """The best hypotheses with an end symbol. Their first token is BEGIN too."""
     done: Bool[Array, " B"]
-    """Sentences whose search is over; nothing of theirs changes any more."""
+    """True for a sentence whose search has ended: its state no longer changes."""
 
 
 class SearchState(NamedTuple):
-    """What one step of the search hands to the next."""
+    """The state of the whole search between two steps."""
 
     position: Int[Array, ""]
-    """Tokens generated so far, the same for all sentences."""
+    """The number of tokens generated so far, the same for all sentences."""
     rows: Rows
     cache: Any
 
@@ -80,85 +81,100 @@ def beam_search(
 ) -> Hypotheses:
     """Finds, for each sentence, the outputs Y with the highest log P(Y|X) / lp(Y).
 
-    A sentence is done as soon as its worst kept finished score (n_best = 1: its best) is at least what its best alive
-    hypothesis could still reach at the limit, or at its limit. A hypothesis cut off there, without end symbol, ranks
-    below every finished one. `beam=1` is greedy search: the likeliest token each time, until that is the end symbol.
+    The search for a sentence ends at its limit. It ends earlier when its worst kept finished score is at least the best
+    score that an alive hypothesis could still reach at the limit. A hypothesis that has no end symbol at the limit
+    ranks below every finished one. `beam=1` is greedy search: it always takes the likeliest token.
 
     Args:
-        step: (the newest token of each hypothesis, its position, cache) -> (logits of the next token, cache).
-        reorder: (cache, parents, length) -> cache whose hypothesis k goes on from what was hypothesis `parents[:, k]`;
-            all are `length` tokens long.
-        cache: the state of an empty hypothesis, for B sentences of K hypotheses each: arrays [B, …].
-        limits: most tokens of each sentence's output, end symbol counted; 0 for a sentence that is not to be searched.
-        beam: K, hypotheses kept alive a sentence; may exceed the vocabulary.
+        step: (newest token of each hypothesis, its position, cache) -> (logits of the next token, cache).
+        reorder: (cache, parents, length) -> cache in which hypothesis k continues hypothesis `parents[:, k]`. All
+            hypotheses have `length` tokens.
+        cache: the cache of empty hypotheses, for B sentences with K hypotheses each: arrays [B, …].
+        limits: the largest number of tokens of each output, end symbol counted; 0 means no search.
+        beam: K, alive hypotheses of a sentence; it may be larger than the vocabulary.
         alpha: exponent of the length penalty, ≥ 0.
-        n_best: outputs returned a sentence, at most `beam`.
+        n_best: outputs of a sentence, at most `beam`.
         max_length: T, static, at least the largest of `limits`.
-        halve: once no more than half of the sentences go on, the others leave, and it goes on with half as many.
-            Most outputs are much shorter than the longest, so there is less to compute; but two loops to compile.
+        halve: when at most half of the sentences are left, go on with half the rows. Most outputs are much shorter than
+            the longest one, so this saves time; but there are two loops to compile.
 
     Raises:
-        UserError: n_best exceeds beam.
+        UserError: n_best is larger than the beam.
     """
     check_n_best(n_best, beam)
     batch = limits.shape[0]
     limits = jnp.minimum(limits, max_length)
-    # At most half of these end (each hypothesis can end in one way only), so a whole beam goes on. Greedy search must
-    # not take a second candidate: it would go on where the likeliest output has ended.
-    n_candidates = 2 * beam if beam > 1 else 1
-
-    def advance(state: SearchState) -> SearchState:
-        position, rows, cache = state
-        newest = lax.dynamic_index_in_dim(rows.alive_tokens, position, axis=2, keepdims=False)
-        logits, cache = step(newest, position, cache)
-        length = position + 1
-        log_probs, parents, tokens = best_extensions(logits, rows.alive_log_probs, n_candidates)  # [B, C]
-        candidates = pick(rows.alive_tokens, parents).at[:, :, length].set(tokens)  # [B, C, T+1]
-        ended = tokens == END
-
-        alive_log_probs, chosen = lax.top_k(jnp.where(ended, -jnp.inf, log_probs), beam)
-        scores = jnp.where(ended, log_probs, -jnp.inf) / length_penalty(length, alpha)
-        newly_finished = Hypotheses(candidates, jnp.full_like(tokens, length), scores, log_probs)
-        both = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), rows.finished, newly_finished)
-        finished = jax.tree.map(lambda x: pick(x, lax.top_k(both.scores, n_best)[1]), both)
-
-        # Log-probabilities only fall, and are divided by most at the longest length.
-        reachable = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
-        done = rows.done | (length >= rows.limits) | (finished.scores[:, -1] >= reachable)
-        new = Rows(rows.limits, pick(candidates, chosen), alive_log_probs, finished, done)
-        new = jax.tree.map(lambda o, n: jnp.where(rows.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), rows, new)
-        # A beam of one is in order, and copying its cache would cost as much as any other's.
-        return SearchState(length, new, cache if beam == 1 else reorder(cache, pick(parents, chosen), length))
 
     def run(state: SearchState, few: int) -> SearchState:
-        """Until no more than `few` sentences go on."""
+        """Steps until at most `few` sentences are left."""
+        advance = partial(_advance, step=step, reorder=reorder, alpha=alpha)
         return lax.while_loop(lambda s: jnp.sum(~s.rows.done) > few, advance, state)
 
-    def without_half(state: SearchState) -> tuple[Array, SearchState]:
-        """Which rows go on, with others of those that are done to make up half of them; and the state of these."""
-        going_on = jnp.argsort(state.rows.done)[: batch // 2]
-        rows, cache = jax.tree.map(lambda x: x[going_on], (state.rows, state.cache))
-        return going_on, SearchState(state.position, rows, cache)
+    state = SearchState(jnp.int32(0), _start(limits, beam, n_best, max_length), cache)
+    if halve:
+        state = run(state, few=batch // 2)
+        kept, rest = _without_half(state)
+        end = jax.tree.map(lambda x, of_rest: x.at[kept].set(of_rest), state.rows, run(rest, few=0).rows)
+    else:
+        end = run(state, few=0).rows
+    return _outputs(end, alpha)
 
+
+def _start(limits: Int[Array, " B"], beam: int, n_best: int, max_length: int) -> Rows:
+    """Empty hypotheses."""
+    batch = limits.shape[0]
     nothing = jnp.full((batch, n_best), -jnp.inf)
     no_tokens = jnp.full((batch, n_best, max_length + 1), PAD)
-    start = Rows(
+    return Rows(
         limits=limits,
         alive_tokens=jnp.full((batch, beam, max_length + 1), PAD).at[:, :, 0].set(BEGIN),
-        # One empty hypothesis: K equal ones would fill the beam with copies.
+        # One empty hypothesis: K equal ones would give a beam of copies.
         alive_log_probs=jnp.full((batch, beam), -jnp.inf).at[:, 0].set(0.0),
         finished=Hypotheses(no_tokens, jnp.zeros_like(nothing, jnp.int32), nothing, nothing),
         done=limits <= 0,
     )
-    state = SearchState(jnp.int32(0), start, cache)
-    if halve:
-        state = run(state, few=batch // 2)
-        going_on, rest = without_half(state)
-        end = jax.tree.map(lambda x, of_rest: x.at[going_on].set(of_rest), state.rows, run(rest, few=0).rows)
-    else:
-        end = run(state, few=0).rows
 
-    # Places that no finished hypothesis took go to those that were alive at the limit.
+
+def _advance(state: SearchState, step: Callable[..., Any], reorder: Callable[..., Any], alpha: float) -> SearchState:
+    """One step of the search: every alive hypothesis gets one more token."""
+    position, rows, cache = state
+    beam, n_best = rows.alive_log_probs.shape[1], rows.finished.scores.shape[1]
+    # A hypothesis can end in one way only, so at most half of 2K candidates end and a whole beam stays alive. Greedy
+    # search takes one candidate: with a second one it would go on after the likeliest output has ended.
+    n_candidates = 2 * beam if beam > 1 else 1
+
+    newest = lax.dynamic_index_in_dim(rows.alive_tokens, position, axis=2, keepdims=False)
+    logits, cache = step(newest, position, cache)
+    length = position + 1
+    log_probs, parents, tokens = best_extensions(logits, rows.alive_log_probs, n_candidates)  # [B, C]
+    candidates = pick(rows.alive_tokens, parents).at[:, :, length].set(tokens)  # [B, C, T+1]
+    ended = tokens == END
+
+    alive_log_probs, chosen = lax.top_k(jnp.where(ended, -jnp.inf, log_probs), beam)
+    scores = jnp.where(ended, log_probs, -jnp.inf) / length_penalty(length, alpha)
+    newly_finished = Hypotheses(candidates, jnp.full_like(tokens, length), scores, log_probs)
+    both = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), rows.finished, newly_finished)
+    finished = jax.tree.map(lambda x: pick(x, lax.top_k(both.scores, n_best)[1]), both)
+
+    # A log-probability can only fall, and the penalty that divides it is largest at the limit.
+    reachable = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
+    done = rows.done | (length >= rows.limits) | (finished.scores[:, -1] >= reachable)
+    new = Rows(rows.limits, pick(candidates, chosen), alive_log_probs, finished, done)
+    new = jax.tree.map(lambda o, n: jnp.where(rows.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), rows, new)
+    # A beam of one needs no reordering.
+    return SearchState(length, new, cache if beam == 1 else reorder(cache, pick(parents, chosen), length))
+
+
+def _without_half(state: SearchState) -> tuple[Int[Array, " half"], SearchState]:
+    """The rows that are left, filled up to half of the batch with rows that are done; and their state."""
+    kept = jnp.argsort(state.rows.done)[: len(state.rows.done) // 2]
+    rows, cache = jax.tree.map(lambda x: x[kept], (state.rows, state.cache))
+    return kept, SearchState(state.position, rows, cache)
+
+
+def _outputs(end: Rows, alpha: float) -> Hypotheses:
+    """The finished hypotheses. Empty places go to the hypotheses that were alive at the limit."""
+    n_best = end.finished.scores.shape[1]
     alive = Hypotheses(
         end.alive_tokens,
         jnp.broadcast_to(end.limits[:, None], end.alive_log_probs.shape),
@@ -172,7 +188,7 @@ def beam_search(
 
 
 def check_n_best(n_best: int, beam: int) -> None:
-    """Raises UserError where more outputs are asked for than the beam holds."""
+    """Raises UserError if n_best is larger than the beam."""
     if not 1 <= n_best <= beam:
         raise UserError(f"n-best = {n_best}: must be from 1 to the beam, decode.beam = {beam}; widen the beam for more")
 
@@ -180,17 +196,17 @@ def check_n_best(n_best: int, beam: int) -> None:
 def best_extensions(
     logits: Float[Array, "B K V"], alive_log_probs: Float[Array, "B K"], n: int
 ) -> tuple[Float[Array, "B n"], Int[Array, "B n"], Int[Array, "B n"]]:
-    """The `n` likeliest one-token extensions of each sentence's hypotheses, in descending order.
+    """The `n` likeliest extensions of each sentence's hypotheses by one token, in descending order.
 
-    The log-probabilities of all K·V extensions are never written out, and no top-k runs over them: the n best lie in
-    the n blocks of vocabulary with the highest maxima, so only those blocks are sorted. At V = 8000, B = 50, K = 4 on
-    two CPU cores this takes a quarter of the time of a `top_k` over all.
+    The n best extensions lie in the n blocks of the vocabulary with the highest maxima. So only those blocks are
+    sorted, and the log-probabilities of all K·V extensions are never stored. With V = 8000, B = 50 and K = 4 this takes
+    a quarter of the time of `top_k` over all of them, on two CPU cores.
 
     Returns:
         log-probabilities of the extended hypotheses, the hypotheses they extend, and the tokens that extend them.
     """
     B, K, V = logits.shape
-    # The model's own probabilities: what is never generated keeps its share of them.
+    # The probabilities are the model's: tokens that are never generated keep their share.
     base = alive_log_probs - jax.nn.logsumexp(logits, axis=-1)
     logits = jnp.where(jnp.isin(jnp.arange(V), jnp.asarray(NEVER_GENERATED)), -jnp.inf, logits)
 
@@ -198,7 +214,7 @@ def best_extensions(
     window, padding = (1, 1, BLOCK), ((0, 0), (0, 0), (0, n_blocks * BLOCK - V))
     maxima = lax.reduce_window(logits, -jnp.inf, lax.max, window, window, padding) + base[:, :, None]
     _, blocks = lax.top_k(maxima.reshape(B, -1), min(n, K * n_blocks))
-    blocks = jnp.sort(blocks)  # so that of equals the first wins, as in a top-k over all
+    blocks = jnp.sort(blocks)  # so that the first of equal extensions wins, as in `top_k` over all
 
     parents, tokens = blocks[:, :, None] // n_blocks, blocks[:, :, None] % n_blocks * BLOCK + jnp.arange(BLOCK)
     inside = logits[jnp.arange(B)[:, None, None], parents, jnp.minimum(tokens, V - 1)]  # [B, blocks, BLOCK]

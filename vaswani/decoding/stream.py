@@ -1,38 +1,46 @@
-"""Text streams through a translator: N lines in, N lines out, in order; what `vaswani translate` does."""
+"""Text streams through a translator: N lines in, N lines out, in order. `vaswani translate` does this."""
 
+import io
+import select
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from vaswani.data.corpus import read_lines
 from vaswani.decoding.beam_search import check_n_best
-from vaswani.decoding.translator import Hypothesis, Translator
+from vaswani.decoding.translator import WINDOW, Hypothesis, Translator
+
+NAME = "standard input"
+BLOCK_BYTES = 1 << 16
+WAIT_SECONDS = 0.02
+"""A writer that pauses for longer is given its translations. A program that writes without pause is read in windows."""
 
 
 def translate_stream(
     translator: Translator, source: BinaryIO, output: BinaryIO, n_best: int = 1, with_scores: bool = False
 ) -> None:
-    """Translates one line after another on a terminal, else windows of some thousand lines, in bounded memory.
+    """Translates `source` line by line, in bounded memory.
+
+    A file is translated in windows of some thousand lines. A pipe or a terminal gets its translations as soon as no
+    further line is waiting, so another program can write a line and wait for the answer.
 
     Args:
-        source, output: UTF-8 whatever the locale says, lines ended by "\\n" alone.
-        n_best: lines written for each line read.
-        with_scores: write LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT, so that an n-best list can be told apart.
+        source, output: UTF-8, whatever the locale is. Only "\\n" ends a line.
+        n_best: translations of each line.
+        with_scores: write LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT.
 
     Raises:
-        UserError: not UTF-8 (names the line); n_best exceeds the beam.
+        UserError: a line is not UTF-8; n_best is larger than the beam.
     """
     check_n_best(n_best, translator.decode.beam)
-    if source.isatty():
-        translations = (next(translator.translate([line], n_best)) for line in _prompted(source))
-    else:
-        translations = translator.translate(read_lines(source, "standard input"), n_best)
-    for number, hypotheses in enumerate(translations, start=1):
-        for hypothesis in hypotheses:
-            output.write(f"{_line(number, hypothesis, with_scores)}\n".encode())
-        if source.isatty():
-            output.flush()
-    output.flush()
+    windows = _typed_lines(source) if source.isatty() else _windows(source)
+    number = 0
+    for window in windows:
+        for hypotheses in translator.translate(window, n_best, first_line=number + 1):
+            number += 1
+            for hypothesis in hypotheses:
+                output.write(f"{_line(number, hypothesis, with_scores)}\n".encode())
+        output.flush()
 
 
 def _line(number: int, hypothesis: Hypothesis, with_scores: bool) -> str:
@@ -41,13 +49,53 @@ def _line(number: int, hypothesis: Hypothesis, with_scores: bool) -> str:
     return f"{number}\t{hypothesis.score:.6f}\t{hypothesis.log_prob:.6f}\t{hypothesis.text}"
 
 
-def _prompted(source: BinaryIO) -> Iterator[str]:
+def _typed_lines(source: BinaryIO) -> Iterator[list[str]]:
     """Asks for one line after another until Ctrl-D."""
-    lines = read_lines(source, "standard input")
+    lines = read_lines(source, NAME)
     while True:
         print("> ", end="", file=sys.stderr, flush=True)
         try:
-            yield next(lines)
+            yield [next(lines)]
         except StopIteration:
             print(file=sys.stderr)
             return
+
+
+def _windows(source: BinaryIO) -> Iterator[list[str]]:
+    """The lines that have arrived, at most `WINDOW` at a time."""
+    number = 0
+    for lines in _arrived(source):
+        yield list(read_lines(lines, NAME, first=number + 1))
+        number += len(lines)
+
+
+def _arrived(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Complete lines with their ends; the last line may have none."""
+    waiting: list[bytes] = []
+    pieces: list[bytes] = []  # of a line whose end has not arrived
+    while block := _read(source):
+        *complete, rest = block.split(b"\n")
+        for line in complete:
+            waiting.append(b"".join([*pieces, line, b"\n"]))
+            pieces = []
+        pieces.append(rest)
+        while len(waiting) >= WINDOW:
+            yield waiting[:WINDOW]
+            waiting = waiting[WINDOW:]
+        if waiting and not _more_is_waiting(source):
+            yield waiting
+            waiting = []
+    if last := b"".join(pieces):
+        waiting.append(last)
+    if waiting:
+        yield waiting
+
+
+def _read(source: BinaryIO) -> bytes:
+    """What has arrived, once there is anything; empty at the end."""
+    return source.read1(BLOCK_BYTES) if isinstance(source, io.BufferedReader) else source.read(BLOCK_BYTES)
+
+
+def _more_is_waiting(source: BinaryIO) -> bool:
+    """True at the end of a file too."""
+    return bool(select.select([source], [], [], WAIT_SECONDS)[0])

@@ -1,4 +1,4 @@
-"""Lines of text in, translations out, in the same order."""
+"""From lines of text to translations, in the same order."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig
 
-WINDOW = 4096  # lines read, sorted by length and answered together
-SHORTEST_BUCKET = 16  # tokens; the others are its doubles
-FEW_ROWS = 8  # the other batch size, for what is left over and for a few lines typed by hand
+WINDOW = 4096  # lines that are sorted by length and translated together
+SHORTEST_BUCKET = 16  # tokens; each longer bucket is twice as long
+FEW_ROWS = 8  # rows of the smaller batch size, for the last lines of a window and for single lines
 
 Item = TypeVar("Item")
 
@@ -43,7 +43,7 @@ class Hypothesis:
     length: int
     """Tokens, the end symbol counted."""
     tokens: tuple[int, ...] = ()
-    """Their ids. The text may have other ways to be cut into tokens; these are the ones that were found."""
+    """Their ids, as the search found them. Encoding the text again may give others."""
 
 
 BLANK = Hypothesis("", 0.0, 0.0, 0)
@@ -52,23 +52,25 @@ BLANK = Hypothesis("", 0.0, 0.0, 0)
 class Translator:
     """Translates by beam search (section 6.1) on all devices.
 
-    Batches have few shapes: a source is padded to a bucket, 16 tokens or a double of it, a batch to one of two numbers
-    of rows a bucket. Each shape is compiled when first met, and kept as long as the translator.
+    Batches have few shapes. A source is padded to a bucket of 16, 32, 64, … tokens, and a bucket has two batch sizes.
+    Each shape is compiled at its first use.
 
     Args:
-        graphdef, params: the model's two halves. `params` may be replaced (`translator.params = …`) by later ones of
-            the same model; nothing is compiled again.
-        tokenizer: encodes sources and decodes outputs; of the model's vocabulary size.
+        graphdef, params: the model, as `model.build` returns it. `translator.params = …` takes other parameters of the
+            same model without compiling again.
+        tokenizer: encodes sources and decodes outputs; it has as many pieces as the model.
         decode: beam, α, limits and batch size.
 
     Raises:
-        UserError: the tokenizer's vocabulary is not the model's.
+        UserError: the vocabularies of tokenizer and model differ in size.
     """
 
     def __init__(self, graphdef: nnx.GraphDef, params: dict[str, Any], tokenizer: Tokenizer, decode: DecodeConfig):
         model = nnx.merge(graphdef, params)
         if (V := model.embedding.table.shape[0]) != tokenizer.vocab_size:
-            raise UserError(f"the tokenizer has {tokenizer.vocab_size} pieces, the model {V}: take the run's own")
+            raise UserError(
+                f"the tokenizer has {tokenizer.vocab_size} pieces, but the model has {V}; use the tokenizer of the run"
+            )
         self.mesh = make_mesh()
         self.graphdef, self.params, self.tokenizer, self.decode = graphdef, params, tokenizer, decode
         self.max_source_length, self.max_target_length = decode.max_source_length, sys.maxsize
@@ -93,54 +95,58 @@ class Translator:
         self._params = jax.device_put(params, replicated(self.mesh))
 
     def translate(
-        self, lines: Iterable[str], n_best: int = 1, on_warning: Callable[[str], None] | None = None
+        self,
+        lines: Iterable[str],
+        n_best: int = 1,
+        on_warning: Callable[[str], None] | None = None,
+        first_line: int = 1,
     ) -> Iterator[list[Hypothesis]]:
-        """Translates lines in windows of some thousand, so that any number of them needs the same memory.
+        """Translates any number of lines in bounded memory: some thousand at a time.
 
         Args:
             lines: text without line ends.
-            n_best: translations a line, at most `decode.beam`.
-            on_warning: told of each line that had to be cut, by its number from 1; by default it goes to stderr.
+            n_best: translations of each line, at most `decode.beam`.
+            on_warning: gets a message for each line that is too long and is cut; by default it is printed on stderr.
+            first_line: the number of the first line in those messages.
 
         Returns:
-            for each line, in order, its 1 to `n_best` translations, the best first; for a blank line an empty one.
+            for each line, in order, 1 to `n_best` translations, the best first. A blank line has one empty translation.
 
         Raises:
-            UserError: n_best exceeds the beam.
+            UserError: n_best is larger than the beam.
         """
-        check_n_best(n_best, self.decode.beam)  # here and not in the generator, which would wait for its first use
-        return self._translate(iter(lines), n_best, on_warning or say)
+        check_n_best(n_best, self.decode.beam)  # not in the generator, which runs only when its result is used
+        return self._translate(iter(lines), n_best, on_warning or say, first_line)
 
     def _translate(
-        self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None]
+        self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None], first_line: int
     ) -> Iterator[list[Hypothesis]]:
-        done = 0
         while window := list(islice(lines, WINDOW)):
-            sources = self._encode(window, done + 1, on_warning)
+            sources = self._encode(window, first_line, on_warning)
             results = [[BLANK]] * len(window)
-            # A batch is read after the next one was started: devices need not wait for the host, nor for each other.
-            for places, found in one_ahead(self._start_searches(sources, n_best)):
-                found = jax.device_get(found)
+            # The next search is started before a result is read, so that no device waits for the host.
+            for places, outputs in one_ahead(self._start_searches(sources, n_best)):
+                outputs = jax.device_get(outputs)
                 for i, row in places.items():
-                    results[i] = self._hypotheses(found, row)
+                    results[i] = self._hypotheses(outputs, row)
             yield from results
-            done += len(window)
+            first_line += len(window)
 
     def _start_searches(self, sources: list[list[int]], n_best: int) -> Iterator[tuple[dict[int, int], Hypotheses]]:
-        """One batch after another: which row has which source, and the search under way."""
-        # Longest first: a batch has the shape that its first sentence needs, and the others need little less.
+        """For each batch: the row of each source, by the source's index, and its search, which is running."""
+        # The longest first: a batch has the shape of its first sentence, and the others are little shorter.
         waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
         while waiting:
             bucket = self._bucket(len(sources[waiting[0]]))
             rows = self._rows(bucket, len(waiting))
-            # Dealt out like cards, so that all devices have as much to do.
+            # One row to each device in turn, so that all devices have equally long sentences.
             order = np.arange(rows).reshape(self.mesh.size, -1).T.ravel().tolist()
             places = dict(zip(waiting, order, strict=False))
             waiting = waiting[rows:]
             yield places, self._start_search({row: sources[i] for i, row in places.items()}, bucket, rows, n_best)
 
     def _encode(self, lines: Sequence[str], first: int, on_warning: Callable[[str], None]) -> list[list[int]]:
-        """Token ids of each line with the end symbol; none for a blank line."""
+        """Token ids of each line with the end symbol; an empty list for a blank line."""
         sources: list[list[int]] = [[] for _ in lines]
         filled = [i for i, line in enumerate(lines) if line.strip()]
         most = self.max_source_length - 1
@@ -167,21 +173,21 @@ class Translator:
         return -(-rows // self.mesh.size) * self.mesh.size
 
     def _start_search(self, sources: dict[int, list[int]], bucket: int, rows: int, n_best: int) -> Hypotheses:
-        """One run of the compiled search; rows without a sentence have limit 0, so nothing waits for them."""
+        """One call of the compiled search. A row without a sentence has limit 0, so the search ignores it."""
         extra = self.decode.max_extra_tokens
         source, limits = np.full((rows, bucket), PAD, np.int32), np.zeros(rows, np.int32)
         for row, ids in sources.items():
             source[row, : len(ids)] = ids
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
-        # Not for few rows: a second loop would take longer to compile than it ever saves.
+        # Not for few rows: compiling the second loop would take longer than it saves.
         options = {"n_best": n_best, "max_length": max_length, "halve": rows > FEW_ROWS}
         return self._search(self.params, source, limits, **options)
 
-    def _hypotheses(self, found: Hypotheses, row: int) -> list[Hypothesis]:
+    def _hypotheses(self, outputs: Hypotheses, row: int) -> list[Hypothesis]:
         hypotheses = []
-        for tokens, length, score, log_prob in zip(*(field[row] for field in found), strict=True):
-            if hypotheses and not np.isfinite(score):  # fewer outputs exist than were asked for
+        for tokens, length, score, log_prob in zip(*(field[row] for field in outputs), strict=True):
+            if hypotheses and not np.isfinite(score):  # fewer than n_best outputs exist
                 break
             ids = tuple(tokens[:length].tolist())
             hypotheses.append(Hypothesis(self.tokenizer.decode(ids), float(score), float(log_prob), int(length), ids))
@@ -189,12 +195,13 @@ class Translator:
 
 
 def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, each handed on after the next one was made."""
+    """The same items. Each is yielded after the next one has been made."""
     items = iter(items)
-    following = next(items, None)
-    while (item := following) is not None:
-        following = next(items, None)
-        yield item
+    held = list(islice(items, 1))
+    for item in items:
+        yield held.pop()
+        held.append(item)
+    yield from held
 
 
 def _search(
@@ -209,7 +216,7 @@ def _search(
     max_length: int,
     halve: bool,
 ) -> Hypotheses:
-    """Encodes and searches one batch, its rows split over the devices."""
+    """Encodes and searches one batch. Its rows are divided among the devices."""
 
     def search(params: dict[str, Any], source: jax.Array, limits: jax.Array) -> Hypotheses:
         model = nnx.merge(graphdef, params)
@@ -224,7 +231,7 @@ def _search(
         cache = init_cache(model, memory, segments, decode.beam, max_length)
         return beam_search(step, reorder_cache, cache, limits, halve=halve, **options)
 
-    # Not left to the partitioner: this way each device leaves its own loop when its own sentences are done.
+    # By hand, so that each device ends its loop when its own sentences are done.
     rows = PartitionSpec(DATA)
     return jax.shard_map(search, mesh=mesh, in_specs=(PartitionSpec(), rows, rows), out_specs=rows, check_vma=False)(
         params, source, limits
@@ -232,17 +239,17 @@ def _search(
 
 
 def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) -> tuple[Translator, str]:
-    """A run's model, ready to translate, without its corpus.
+    """A translator with the model of a run; the corpus is not needed.
 
     Args:
         checkpoint: "auto", "averaged", "best", "last" or a step, as in `checkpoints.load_chosen_params`.
         decode: how to search.
 
     Returns:
-        the translator, and which parameters it has ("averaged", "step 300").
+        the translator, and the name of its parameters ("averaged", "step 300").
 
     Raises:
-        UserError: no such checkpoint, or one of another model or tokenizer.
+        UserError: there is no such checkpoint, or it is of another model or tokenizer.
     """
     config, tokenizer = run.load_config(), Tokenizer.load(run.tokenizer_path)
     graphdef, params = jax.eval_shape(lambda: build(config.model, tokenizer.vocab_size))

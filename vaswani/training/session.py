@@ -20,7 +20,7 @@ from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import MetricsLog, read_events
 from vaswani.schema import Config
 from vaswani.training.messages import log_line, validation_lines
-from vaswani.training.optimizer import learning_rate
+from vaswani.training.optimizer import scheduled_rate
 from vaswani.training.progress import TrainingProgress, why_finished
 from vaswani.training.signals import StopSignals, leave_at_once, run_unless_stopped
 from vaswani.training.start import load_checkpoint, parameters_of
@@ -243,10 +243,9 @@ class TrainingSession:
             )
 
     def _log_window(self) -> None:
-        train = self.config.train
         values = {
             **self._window.summary(),
-            "lr": float(learning_rate(self.step, self.config.model.d_model, train.warmup, train.lr_scale)),
+            "lr": float(scheduled_rate(self.step, self.config.model, self.config.train)),
             "epoch": self.data_position["epoch"],
             "elapsed_s": round(self.progress.elapsed_s, 1),
             "skipped": self.progress.skipped,
