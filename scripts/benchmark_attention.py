@@ -22,7 +22,8 @@ from vaswani.console import say
 from vaswani.errors import UserError
 from vaswani.kernels import cached_attention
 from vaswani.model import attention
-from vaswani.report.png import COLOURS, caption, drawing
+from vaswani.report.png import caption, drawing
+from vaswani.report.style import COLOURS
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 H, D = 8, 64

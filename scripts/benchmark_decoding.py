@@ -45,7 +45,8 @@ from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
-from vaswani.report.png import COLOURS, caption, drawing
+from vaswani.report.png import caption, drawing
+from vaswani.report.style import COLOURS
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig, ModelConfig
 

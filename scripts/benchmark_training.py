@@ -223,7 +223,8 @@ def table(results: dict[str, Any]) -> str:
 
 def draw(path: Path, results: dict[str, Any]) -> None:
     # Here, because the contestants' processes read this file too: a first look for fonts is not a part of their start.
-    from vaswani.report.png import COLOURS, caption, drawing
+    from vaswani.report.png import caption, drawing
+    from vaswani.report.style import COLOURS
 
     panels = [key for key in ("training", "row_length", "vocabulary") if key in results]
     with drawing(path, 5.5 * len(panels), 4) as figure:

@@ -156,7 +156,7 @@ def reproduce(a: argparse.Namespace) -> None:
 def report(a: argparse.Namespace) -> None:
     from vaswani.report.page import write_report
 
-    print(write_report(a.run))
+    print(write_report(a.run, a.out))
 
 
 def status(a: argparse.Namespace) -> None:
@@ -215,7 +215,7 @@ def attention(a: argparse.Namespace) -> None:
     from vaswani.report.attention_map import write_attention
 
     set_up_jax()
-    target, paths = write_attention(a.run, a.text, a.target, a.checkpoint, settings_of_run(a).decode)
+    target, paths = write_attention(a.run, a.text, a.target, a.checkpoint, settings_of_run(a).decode, a.out)
     say(f"{a.text} -> {target}")
     print(*paths, sep="\n")
 
@@ -329,11 +329,18 @@ def build_parser() -> argparse.ArgumentParser:
     takes_json(sub)
     sub = command(report, "write RUN/report.html: curves, translations, scores")
     takes_run(sub)
+    sub.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="write into this directory, or to this .html file; for a run that is read-only",
+    )
     sub = command(attention, "draw where each head looks while a sentence is translated; report.html shows it too")
     takes_run(sub, decode=True)
     sub.usage = "%(prog)s RUN TEXT [OPTIONS] [--TABLE.KEY VALUE ...]"
     sub.add_argument("text", metavar="TEXT", help="a source sentence")
-    sub.add_argument("--target", metavar="TEXT", help="its translation (default: the one that the model finds)")
+    sub.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
+    sub.add_argument("--out", type=Path, metavar="DIR", help="write into this directory, as for a read-only run")
     sub = command(paper, "recompute the paper's numbers, and print them beside the printed ones")
     sub.add_argument("--figures", type=Path, metavar="DIR", help="draw its arguments into this directory, as PNG")
     takes_json(sub)

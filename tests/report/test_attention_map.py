@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from matplotlib.image import imread
 
 from vaswani import cli
 from vaswani.errors import UserError
 from vaswani.model import build
-from vaswani.report.attention_map import LONGEST, attend, write_attention
+from vaswani.report.attention_map import LONGEST, attend, draw_maps, write_attention
+from vaswani.report.png import drawable
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig, ModelConfig
 
@@ -64,6 +66,31 @@ def test_shapes_sums_and_the_causal_mask(attended):
     assert np.all(np.asarray(maps.decoder)[..., *np.triu_indices(4, 1)] == 0)
 
 
+def test_a_run_that_cannot_be_written_to(trained, monkeypatch, capsys):
+    monkeypatch.chdir(trained.path)
+    run = RunDirectory("runs/tiny")
+    run.attention.write_text("a file")  # in place of the directory
+    before = sorted(run.path.rglob("*"))
+    command = ["attention", "runs/tiny", "A dog.", "--target", "Ein Hund."]
+    assert cli.run(command) == 1
+    message = "runs/tiny/attention/encoder.png: cannot be written: "
+    error = capsys.readouterr().err
+    assert message in error and "; `vaswani attention runs/tiny TEXT --out DIR` writes elsewhere\n" in error
+    assert cli.run([*command, "--out", "other"]) == 0
+    names = "attention/encoder.png attention/decoder.png attention/cross.png attention/maps.json report.html".split()
+    assert capsys.readouterr().out.split() == [f"other/{name}" for name in names]
+    assert '"attention-maps">{' in (trained.path / "other/report.html").read_text(encoding="utf-8")
+    assert sorted(run.path.rglob("*")) == before
+
+
+def test_labels_that_the_font_cannot_draw_and_math(tmp_path):
+    """Warnings are errors here: Matplotlib warns where a glyph is missing."""
+    labels = ["犬", "🙂", "$x^2$", "\x1b[2J", "\u202e", "$_{"]
+    draw_maps(tmp_path / "maps.png", np.full((1, 1, 6, 6), 0.5), labels, labels, "A caption: $y_{ 犬")
+    assert imread(tmp_path / "maps.png").shape[0] > 100
+    assert drawable("a犬\x1b") == "a\\u72ac\\x1b"
+
+
 def test_command(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained.path)
     assert cli.run(["attention", "runs/tiny", "A dog <b>sees</b> </script> $x$.", "--decode.beam", "1"]) == 0
@@ -82,7 +109,7 @@ def test_command(trained, monkeypatch, capsys):
     embedded = re.search(r'<script type="application/json" id="attention-maps">(.*?)</script>', page, re.DOTALL)
     assert embedded and json.loads(embedded[1]) == values
     assert "A dog &lt;b&gt;sees&lt;/b&gt; &lt;/script&gt;" in page
-    assert "http" not in page and "not why" in page
+    assert "http" not in page and "does not explain the output" in page
 
     given = write_attention(run, "A dog.", "Ein Hund.", "last", DecodeConfig())
     assert given[0] == "Ein Hund."

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from vaswani import cli
 from vaswani.config import from_dict
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation, score, to_json
@@ -111,6 +112,32 @@ def test_the_page_stands_alone_and_is_well_formed(finished):
 def test_text_is_never_markup(finished):
     _, page = finished
     assert "&lt;script&gt;" in page and "&lt;b&gt;fett &amp; gut&lt;/b&gt;" in page
+
+
+def test_control_characters_are_visible(run):
+    finish(run)
+    sample = {"source": "\x1b[2Jred", "reference": "\u202eabc", "hypothesis": "half \ud83d $x$"}
+    valid = {"kind": "valid", "step": 30, "perplexity": 3.0, "samples": [sample]}
+    with open(run.metrics_path, "a") as file:
+        file.write(json.dumps(valid) + "\n")
+    (run.path / "attention").mkdir()
+    (run.path / "attention" / "maps.json").write_text(json.dumps({"text": "\x9b2J", "target": "\u2066", "kinds": []}))
+    page = page_of(run)
+    for text in (r"\x1b[2Jred", r"\u202eabc", r"half \ud83d $x$", r"\x9b2J", r"\u2066", r"Ends\u2028here."):
+        assert f">{text}<" in page
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066]", page)
+
+
+def test_out(run, capsys):
+    run.report_path.mkdir()  # so that the page cannot be written there
+    assert cli.run(["report", str(run.path)]) == 1
+    error = capsys.readouterr().err
+    assert "report.html: cannot be written: " in error
+    assert error.endswith(f"; `vaswani report {run.path} --out DIR` writes elsewhere\n")
+    for out, page in (("pages", "pages/report.html"), ("pages/mine.html", "pages/mine.html")):
+        assert cli.run(["report", str(run.path), "--out", str(run.path.parent / out)]) == 0
+        assert capsys.readouterr().out == f"{run.path.parent / page}\n"
+        assert "<h1>tiny run</h1>" in (run.path.parent / page).read_text()
 
 
 def test_a_run_just_begun(run):

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +71,33 @@ def test_a_damaged_run_is_a_row_that_says_so_among_the_others(tmp_path, file, co
     else:
         path.write_text(content)
     fine, hurt = read_status(tmp_path)
-    assert not fine["damaged"] and fine["ended"].startswith("finished")
+    # What the other files say is still there.
+    lost = {
+        "config.toml": {"steps": None, "ended": ""},
+        "evaluation.json": {"sets": {}},
+        "metrics.jsonl": {"perplexity": None},
+        "checkpoints/9/manifest.json": {"ended": ""},
+    }[file]
+    assert hurt == fine | {"run": "hurt", "damaged": hurt["damaged"]} | lost
+    assert not fine["damaged"] and fine["ended"].startswith("finished") and fine["sets"] and fine["perplexity"]
     assert file.split("/")[0] in hurt["damaged"] and "\n" not in hurt["damaged"]
     lines = format_status([fine, hurt], tmp_path).split("\n")
     assert len(lines) == 3 and f"damaged: {tmp_path}/hurt/" in lines[2] and "damaged" not in lines[1]
+
+
+def test_fields_of_another_version_hide_nothing(tmp_path):
+    make_run(tmp_path / "newer", 9, validated_step=9, field_of_a_later_version=[1])
+    make_run(tmp_path / "older", 5)
+    newer, older = read_status(tmp_path)
+    assert newer["ended"] == "finished: all 9 updates are made (train.steps)" and not newer["damaged"]
+    assert older["ended"] == "stopped at step 5; the same command goes on from there" and not older["damaged"]
+
+
+def test_names_cannot_control_the_terminal(tmp_path):
+    make_run(tmp_path / "reset\x1bc", 5)
+    assert "reset\\x1bc" in format_status(read_status(tmp_path), tmp_path)
+
+
+def test_status_imports_no_jax():
+    code = "import sys, vaswani.report.status; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

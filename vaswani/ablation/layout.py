@@ -8,7 +8,8 @@ from pathlib import Path
 from vaswani.ablation.results import RowResult, Table
 from vaswani.evaluation.significance import Estimate
 from vaswani.files import write_json, write_text
-from vaswani.report.png import BLUE, GRID, INK, ORANGE, drawing
+from vaswani.report.png import drawing
+from vaswani.report.style import BLUE, GRID, INK, ORANGE
 
 HEADINGS = {
     "N": "N", "d_model": "d_model", "d_ff": "d_ff", "h": "h", "d_k": "d_k", "d_v": "d_v", "P_drop": "P_drop",

@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 
 from vaswani.kernels import cached_attention
 from vaswani.model import attention
-from vaswani.report.png import BLUE, ORANGE, SOFT, caption, drawing
+from vaswani.report.png import caption, drawing
+from vaswani.report.style import BLUE, ORANGE, SOFT
 
 H, D_K = 8, 64
 PREFILL = (64, 128, 256, 512, 1024, 2048)

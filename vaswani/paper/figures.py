@@ -11,7 +11,8 @@ from vaswani.model import sinusoids
 from vaswani.paper import costs, demonstrations
 from vaswani.paper.attention_cost import draw_attention_cost
 from vaswani.paper.tables import TABLE_1
-from vaswani.report.png import BLUE, GREEN, INK, ORANGE, SOFT, caption, drawing
+from vaswani.report.png import caption, drawing
+from vaswani.report.style import BLUE, GREEN, INK, ORANGE, SOFT
 from vaswani.training.optimizer import learning_rate
 
 

@@ -1,12 +1,12 @@
-"""Attention maps of a trained model, as the paper's Figures 3 to 5: for each layer and head, who looks at whom.
+"""Attention maps of a trained model, as in the paper's Figures 3 to 5: the weights of each layer and head.
 
-The model keeps no weights and pays nothing for these maps. Here its own layers are run once more, and asked for the
-weights between them.
+The model does not return its attention weights. This module runs the model's layers again and computes the weights
+from the layers' queries and keys.
 """
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +15,23 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from vaswani.console import visible
 from vaswani.data.tokenizer import BEGIN, END, Tokenizer
-from vaswani.decoding.translator import load_translator
+from vaswani.decoding.translator import Translator, load_translator
 from vaswani.errors import UserError
 from vaswani.files import write_text
 from vaswani.model import MultiHeadAttention, Transformer, attention
-from vaswani.report.page import write_report
-from vaswani.report.png import caption, drawing
+from vaswani.report.page import advise, maps_path, write_report
+from vaswani.report.png import caption, drawable, drawing
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig
 
 LONGEST = 64
-"""Tokens on either side; the words of more could not be read."""
+"""Tokens on each side. With more, the labels of a map are too small to read."""
 
 
 class AttentionMaps(NamedTuple):
-    """Weights of every layer and head, each row summing to 1."""
+    """The weights of every layer and head. Each row sums to 1."""
 
     encoder: Float[Array, "N h S S"]
     decoder: Float[Array, "N h T T"]
@@ -38,13 +39,13 @@ class AttentionMaps(NamedTuple):
 
 
 CAPTIONS = {
-    "encoder": "Encoder self-attention. Row: a source token. Column: the source tokens it looks at.",
-    "decoder": "Decoder self-attention. Row: the token being written. Column: the tokens before it, where it looks.",
-    "cross": "Encoder-decoder attention. Row: the token being written. Column: the source tokens it looks at.",
+    "encoder": "Encoder self-attention. Row: a source token. Column: the source tokens that it attends to.",
+    "decoder": "Decoder self-attention. Row: the token being written. Column: the earlier tokens, which it attends to.",
+    "cross": "Encoder-decoder attention. Row: the token being written. Column: the source tokens that it attends to.",
 }
 LIMITS = (
-    "A map shows where a head looks, not why the model writes what it writes: what a token has become by this layer is "
-    "a mixture of its whole sentence, and quite different weights can lead to the same output."
+    "A map shows which tokens a head attends to. It does not explain the output: in each layer a token already "
+    "contains information from its whole sentence, and quite different weights can give the same output."
 )
 
 
@@ -58,91 +59,90 @@ def attend(
         target_input: the begin symbol, then the target without its end symbol.
 
     Returns:
-        what `Transformer.decode` returns, and the weights on the way to it.
+        The output of `Transformer.decode`, and the weights of its attentions.
     """
     S, T = len(source), len(target_input)
-    everything, past = jnp.ones((1, S, S), bool), jnp.tri(T, dtype=bool)[None]
+    source_mask, causal_mask = jnp.ones((1, S, S), bool), jnp.tri(T, dtype=bool)[None]
     cross_mask = jnp.ones((1, T, S), bool)
     encoder, decoder, cross = [], [], []
 
     x = model.embed(source[None], model.source_positions(jnp.arange(S)[None], S))
     for layer in model.encoder:
-        encoder.append(_weights(layer.self_attention, x, x, everything))
-        x = layer(x, everything, None)
+        encoder.append(_weights(layer.self_attention, x, x, source_mask))
+        x = layer(x, source_mask, None)
     memory = x
 
     x = model.embed(target_input[None], model.target_positions(jnp.arange(T)[None], T))
     for layer in model.decoder:
-        decoder.append(_weights(layer.self_attention, x, x, past))
-        asking = layer.self_attention_norm(x, layer.self_attention(x, x, past))
-        cross.append(_weights(layer.cross_attention, asking, memory, cross_mask))
-        x = layer(x, memory, past, cross_mask, None)
+        decoder.append(_weights(layer.self_attention, x, x, causal_mask))
+        queries = layer.self_attention_norm(x, layer.self_attention(x, x, causal_mask))
+        cross.append(_weights(layer.cross_attention, queries, memory, cross_mask))
+        x = layer(x, memory, causal_mask, cross_mask, None)
     return x[0], AttentionMaps(*(jnp.stack(weights) for weights in (encoder, decoder, cross)))
 
 
 def _weights(
     module: MultiHeadAttention, x: Float[Array, "1 q d"], memory: Float[Array, "1 k d"], mask: Bool[Array, "1 q k"]
 ) -> Float[Array, "h q k"]:
+    """The weights of one attention: queries from `x`, keys from `memory`."""
     return attention(module.queries(x), *module.keys_values(memory), mask)[1][0]
 
 
 def write_attention(
-    run: RunDirectory, text: str, target: str | None, checkpoint: str, decode: DecodeConfig
+    run: RunDirectory,
+    text: str,
+    target: str | None,
+    checkpoint: str,
+    decode: DecodeConfig,
+    out: Path | None = None,
 ) -> tuple[str, list[Path]]:
-    """Writes RUN/attention: a PNG for each kind of attention, and maps.json, which report.html then shows.
+    """Writes a PNG for each kind of attention, their values as maps.json, and a report.html that shows the maps.
 
     Args:
+        run: a trained run.
         text: a source sentence.
-        target: its translation; None for the one that beam search finds.
+        target: its translation; None for the model's own.
         checkpoint, decode: as in `load_translator`.
+        out: the directory for attention/ and report.html; by default the run.
 
     Returns:
-        the translation, and the files written.
+        The translation, and the files written.
 
     Raises:
-        UserError: a text is blank or too long, or there is no such checkpoint.
+        UserError: a text is blank or too long, or the checkpoint does not exist.
+        WorkFailed: a file cannot be written.
     """
     translator, label = load_translator(run, checkpoint, decode)
+    source, output, target = _encode_pair(translator, text, target)
+    target_input = [BEGIN, *output[:-1]]
+    maps = _compute_maps(translator, source, target_input)._asdict()
+    source_tokens, input_tokens, output_tokens = (
+        [visible(token) for token in translator.tokenizer.pieces(ids)] for ids in (source, target_input, output)
+    )
+    labels = {
+        "encoder": (source_tokens, source_tokens),
+        "decoder": (output_tokens, input_tokens),
+        "cross": (output_tokens, source_tokens),
+    }
+    values = {"text": text, "target": target, "checkpoint": label, "limits": LIMITS, "kinds": _to_json(maps, labels)}
+    out = out or run.path
+    json_path = maps_path(out)
+    pictures = [json_path.with_name(f"{kind}.png") for kind in maps]
+    with advise(f"`vaswani attention {run.path} TEXT --out DIR` writes elsewhere"):
+        for path, kind in zip(pictures, maps, strict=True):
+            draw_maps(path, maps[kind], *labels[kind], f"{CAPTIONS[kind]} Checkpoint: {label}.\n{LIMITS}")
+        write_text(json_path, json.dumps(values, ensure_ascii=False))
+    return target, [*pictures, json_path, write_report(run, out / run.report_path.name, json_path)]
+
+
+def _encode_pair(translator: Translator, text: str, target: str | None) -> tuple[list[int], list[int], str]:
+    """(source ids, target ids, target). Both sides have the end symbol, unless the model's own target is too long."""
     tokenizer = translator.tokenizer
     source = [*_encode(tokenizer, text, "text"), END]
-    if target is None:
-        (found,) = translator.translate([text])
-        target, output = found[0].text, list(found[0].tokens)[:LONGEST]
-    else:
-        output = [*_encode(tokenizer, target, "target"), END]
-    target_input = [BEGIN, *output[:-1]]
-
-    run_model = jax.jit(lambda params, *ids: attend(nnx.merge(translator.graphdef, params), *ids)[1])
-    maps = jax.device_get(run_model(translator.params, jnp.array(source), jnp.array(target_input)))
-
-    source_pieces, input_pieces, output_pieces = map(tokenizer.pieces, (source, target_input, output))
-    words = {
-        "encoder": (source_pieces, source_pieces),
-        "decoder": (output_pieces, input_pieces),
-        "cross": (output_pieces, source_pieces),
-    }
-    paths = []
-    for kind, weights in maps._asdict().items():
-        paths.append(run.attention / f"{kind}.png")
-        draw_maps(paths[-1], weights, *words[kind], f"{CAPTIONS[kind]} Checkpoint: {label}.\n{LIMITS}")
-    values = {
-        "text": text,
-        "target": target,
-        "checkpoint": label,
-        "limits": LIMITS,
-        "kinds": [
-            {
-                "name": kind,
-                "caption": CAPTIONS[kind],
-                "rows": words[kind][0],
-                "columns": words[kind][1],
-                "permille": np.round(weights * 1000).astype(int).tolist(),  # [N][h][rows][columns]
-            }
-            for kind, weights in maps._asdict().items()
-        ],
-    }
-    write_text(run.attention / "maps.json", json.dumps(values, ensure_ascii=False))
-    return target, [*paths, run.attention / "maps.json", write_report(run)]
+    if target is not None:
+        return source, [*_encode(tokenizer, target, "target"), END], target
+    (hypotheses,) = translator.translate([text])
+    return source, list(hypotheses[0].tokens)[:LONGEST], hypotheses[0].text
 
 
 def _encode(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
@@ -154,15 +154,38 @@ def _encode(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
     return ids
 
 
+def _compute_maps(translator: Translator, source: list[int], target_input: list[int]) -> AttentionMaps:
+    @jax.jit
+    def compute(params: dict[str, Any], source: Array, target_input: Array) -> AttentionMaps:
+        return attend(nnx.merge(translator.graphdef, params), source, target_input)[1]
+
+    return jax.device_get(compute(translator.params, jnp.array(source), jnp.array(target_input)))
+
+
+def _to_json(maps: dict[str, np.ndarray], labels: dict[str, tuple[list[str], list[str]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": kind,
+            "caption": CAPTIONS[kind],
+            "rows": labels[kind][0],
+            "columns": labels[kind][1],
+            "permille": np.round(weights * 1000).astype(int).tolist(),  # [N][h][rows][columns]
+        }
+        for kind, weights in maps.items()
+    ]
+
+
 def draw_maps(path: Path, weights: np.ndarray, rows: list[str], columns: list[str], words: str) -> None:
-    """One panel a layer (downwards) and head (to the right).
+    """Draws one panel for each layer (from top to bottom) and head (from left to right).
 
     Args:
-        weights: [N, h, rows, columns].
+        path: a PNG file.
+        weights: [N, h, rows, columns], 0 to 1.
         rows, columns: the tokens.
-        words: below the panels.
+        words: the caption.
     """
     N, h = weights.shape[:2]
+    rows, columns = ([drawable(token) for token in tokens] for tokens in (rows, columns))
     width, height = (max(1.3, 0.15 * len(tokens)) for tokens in (columns, rows))
     total = (h * (width + 0.15) + 1.2, N * (height + 0.35) + 1.6)
     with drawing(path, *total, dpi=min(150, int(8000 / max(total)))) as figure:

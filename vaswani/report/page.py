@@ -1,17 +1,21 @@
-"""report.html: all that a run's directory holds, as one self-contained page."""
+"""report.html: what a run directory contains, as one page that needs no other file."""
 
 import json
+import math
 import random
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 from sacrebleu.metrics.chrf import CHRF
 
 from vaswani import config as config_module
+from vaswani.console import visible
+from vaswani.errors import WorkFailed
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.files import read_json, write_text
 from vaswani.report.plots import Metrics, curves, read_metrics
@@ -19,8 +23,8 @@ from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import read_translations, translated_sets
 from vaswani.schema import Config
 
-LINES_SHOWN = 10
-"""Of each test set: this many chosen at random, and as many of the worst."""
+LINES_PER_LIST = 10
+"""Translations in each of a test set's two lists: a random choice, and the worst."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,12 @@ class Line:
     reference: str
     hypothesis: str
     chrf: float
-    """0 to 100, of this line alone; BLEU means little for one sentence."""
+    """chrF of this line, 0 to 100. BLEU says little about one sentence."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A validation sentence and how its translation changed while training."""
+    """A validation sentence, and its translations by earlier and later states of the model."""
 
     source: str
     reference: str
@@ -46,48 +50,76 @@ class Sample:
     """(step, translation)"""
 
 
-def write_report(run: RunDirectory) -> Path:
-    """Writes report.html from whatever the run has so far; what is not there yet is left out or said to be missing.
+def write_report(run: RunDirectory, out: Path | None = None, maps: Path | None = None) -> Path:
+    """Writes the report of a run. What the run does not have yet is left out, or the page says that it is missing.
 
     Args:
-        run: an existing run.
+        run: an existing run, finished or not.
+        out: a directory for report.html, or an .html file; by default the run.
+        maps: the attention maps to show, as `write_attention` wrote them; by default those of the run, if any.
 
     Returns:
         The page's path.
 
     Raises:
-        UserError: a file of the run that is there cannot be understood.
+        UserError: a file of the run is damaged.
+        WorkFailed: the page cannot be written.
     """
     config = run.load_config()
     metrics = read_metrics(run.metrics_path)
     evaluation = read_evaluation(run.evaluation_path)
-    sets = dict.fromkeys((*evaluation, *config.data.tests))  # each once, in this order
-
+    test_sets = dict.fromkeys((*evaluation, *config.data.tests))  # each once, in this order
     translated = translated_sets(run)
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    page = templates.get_template("page.html").render(
+    out = out or run.report_path
+    page_path = out if out.suffix == ".html" else out / run.report_path.name
+    page = _template().render(
         path=shlex.quote(str(run.path)),
         config_path=shlex.quote(str(run.config_path)),
         name=run.path.resolve().name,
         config=config,
         facts=facts(config, metrics, evaluation),
         evaluation=evaluation,
-        plots=[(plot, Markup(plot.svg)) for plot in curves(metrics)],  # our own drawing; all other text is escaped
+        plots=curves(metrics),
         samples=samples(metrics),
-        translations={name: translated_lines(run, name) for name in sets if name in translated},
+        translations={name: translated_lines(run, name) for name in test_sets if name in translated},
         differences={k: map(notation, pair) for k, pair in config_module.differences(Config(), config).items()},
         settings={key: notation(value) for key, value in config_module.flatten(config).items()},
         versions=read_json(run.versions_path) or {},
-        attention=read_json(run.attention / "maps.json"),
+        attention=read_json(maps or maps_path(run.path)),
     )
-    write_text(run.report_path, page)
-    return run.report_path
+    with advise(f"`vaswani report {run.path} --out DIR` writes elsewhere"):
+        write_text(page_path, page)
+    return page_path
+
+
+def maps_path(directory: Path) -> Path:
+    """Where the values of the attention maps are, in a run or another directory."""
+    return directory / "attention" / "maps.json"
+
+
+@contextmanager
+def advise(advice: str) -> Iterator[None]:
+    """Adds the advice to the message of a file that cannot be written in this block."""
+    try:
+        yield
+    except WorkFailed as error:
+        raise WorkFailed(f"{error}; {advice}") from None
+
+
+def _template() -> jinja2.Template:
+    """page.html. Text of a corpus cannot act on the page: markup is escaped, control characters are made visible."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # a subclass is markup of our own
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")
 
 
 def notation(value: Any) -> str:
-    """A setting's value as JSON, which is also TOML for all but tables.
+    """A setting's value as JSON. For all values but tables this is also TOML.
 
     >>> notation(("test", "long")), notation(True)
     ('["test", "long"]', 'true')
@@ -96,38 +128,42 @@ def notation(value: Any) -> str:
 
 
 def facts(config: Config, metrics: Metrics, evaluation: dict[str, SetEvaluation]) -> list[tuple[str, str]]:
-    """The few numbers at the top of the page: (what, value)."""
-    found = []
+    """The numbers at the top of the page: (label, value)."""
+    rows = []
     for name, result in evaluation.items():
-        found.append((f"sacreBLEU, {name}", f"{result.scores[0].value:.1f}"))
-    if metrics.valid:
-        best = min(metrics.valid, key=lambda record: record["perplexity"])
-        found.append(("best validation perplexity", f"{best['perplexity']:.2f} at {best['step']:,}"))
+        rows.append((f"sacreBLEU, {name}", f"{result.scores[0].value:.1f}"))
+    finite = [record for record in metrics.valid if math.isfinite(record["perplexity"])]
+    if finite:
+        best = min(finite, key=lambda record: record["perplexity"])
+        rows.append(("best validation perplexity", f"{best['perplexity']:.2f} at {best['step']:,}"))
     records = metrics.train + metrics.valid
     if records:
-        found.append(("updates", f"{max(r['step'] for r in records):,} of {config.train.steps:,}"))
+        rows.append(("updates", f"{max(r['step'] for r in records):,} of {config.train.steps:,}"))
         minutes = max(r.get("elapsed_s", 0) for r in records) / 60
-        found.append(("training time", f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"))
+        rows.append(("training time", f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"))
     skipped = max((r.get("skipped", 0) for r in metrics.train), default=0)
     if skipped:
-        found.append(("updates skipped, not finite", f"{skipped:,}"))
-    return found
+        rows.append(("updates skipped (not finite)", f"{skipped:,}"))
+    return rows
 
 
 def samples(metrics: Metrics) -> list[Sample]:
-    """The last validation's samples, each with its translations at up to five validations from first to last."""
+    """The last validation's samples, each with its translations at up to five validations from first to last.
+
+    The validations are evenly spaced.
+    """
     with_samples = [record for record in metrics.valid if record.get("samples")]
     if not with_samples:
         return []
     last = len(with_samples) - 1
-    shown = [with_samples[i] for i in sorted({round(last * k / 4) for k in range(5)})]
+    chosen = [with_samples[i] for i in sorted({round(last * k / 4) for k in range(5)})]
     return [
         Sample(
             sample["source"],
             sample["reference"],
             [
                 (record["step"], earlier["hypothesis"])
-                for record in shown
+                for record in chosen
                 for earlier in record["samples"]
                 if earlier["source"] == sample["source"]
             ],
@@ -137,10 +173,10 @@ def samples(metrics: Metrics) -> list[Sample]:
 
 
 def translated_lines(run: RunDirectory, name: str) -> tuple[list[Line], list[Line]]:
-    """The worst lines of a translated test set by chrF, and a choice of all lines that the set's size alone decides.
+    """Lines of a translated test set: those with the lowest chrF, and a random choice, the same at every call.
 
     Raises:
-        UserError: its three files have unequal numbers of lines.
+        UserError: the three files of the set have unequal numbers of lines.
     """
     sources, references, hypotheses = read_translations(run, name)
     chrf = CHRF()
@@ -148,6 +184,6 @@ def translated_lines(run: RunDirectory, name: str) -> tuple[list[Line], list[Lin
         Line(i, source, reference, hypothesis, chrf.sentence_score(hypothesis, [reference]).score)
         for i, (source, reference, hypothesis) in enumerate(zip(sources, references, hypotheses, strict=True), start=1)
     ]
-    worst = sorted(lines, key=lambda line: line.chrf)[:LINES_SHOWN]
-    chosen = random.Random(len(lines)).sample(lines, min(LINES_SHOWN, len(lines)))
+    worst = sorted(lines, key=lambda line: line.chrf)[:LINES_PER_LIST]
+    chosen = random.Random(len(lines)).sample(lines, min(LINES_PER_LIST, len(lines)))
     return worst, sorted(chosen, key=lambda line: line.number)

@@ -4,45 +4,28 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import matplotlib
-from cycler import cycler
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 
+from vaswani.console import visible
 from vaswani.files import atomic_path
-
-INK, SOFT, GRID = "#1d1f24", "#63666e", "#dcdcd6"
-BLUE, ORANGE, GREEN, PURPLE = COLOURS = ("#1f5fbf", "#d07a1c", "#2c8a57", "#8b4bb3")
-
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "figure.facecolor": "white",
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": GRID,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": cycler(color=COLOURS),
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": GRID,
-    "ytick.color": GRID,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "legend.frameon": False,
-}
+from vaswani.report.style import SOFT, STYLE
 
 
 @contextmanager
 def drawing(path: Path, width: float, height: float, dpi: int = 150) -> Iterator[Figure]:
-    """A figure of so many inches to draw on; it becomes the file when the block succeeds."""
+    """A figure to draw on. It is written to `path` when the block succeeds.
+
+    Args:
+        path: a PNG file.
+        width, height: in inches.
+        dpi: pixels per inch.
+
+    Raises:
+        WorkFailed: the file cannot be written.
+    """
     with matplotlib.rc_context(STYLE), atomic_path(path) as temporary:
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
@@ -50,7 +33,17 @@ def drawing(path: Path, width: float, height: float, dpi: int = 150) -> Iterator
 
 
 def caption(figure: Figure, text: str) -> None:
-    """Small words below the whole drawing, whose lines it fills."""
+    """Writes small text below the whole drawing, wrapped to its width."""
     columns = int(13 * figure.get_size_inches()[0])
-    text = "\n".join(textwrap.fill(line, columns) for line in text.split("\n"))
-    figure.supxlabel(text, fontsize=8.5, color=SOFT, x=0.01, ha="left")
+    text = "\n".join(textwrap.fill(drawable(line), columns) for line in text.split("\n"))
+    figure.supxlabel(text, fontsize=8.5, color=SOFT, x=0.01, ha="left", parse_math=False)
+
+
+def drawable(text: str) -> str:
+    r"""The text with escapes for control characters, and for characters that Matplotlib's font cannot draw.
+
+    Example:
+        drawable("dog 犬")  # "dog \u72ac" with Matplotlib's own font
+    """
+    font = get_font(findfont(FontProperties()))
+    return "".join(c if font.get_char_index(ord(c)) else ascii(c)[1:-1] for c in visible(text))

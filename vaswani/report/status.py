@@ -1,22 +1,27 @@
-"""What each run of a directory is at, read from its files alone."""
+"""What each run of a directory has reached, read from its files alone."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vaswani.console import aligned
+from vaswani.console import aligned, visible
 from vaswani.errors import UserError, WorkFailed
 from vaswani.evaluation.bleu import read_evaluation
-from vaswani.runs import checkpoints
+from vaswani.runs import integrity
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
-from vaswani.schema import Config
 from vaswani.training.progress import TrainingProgress, why_finished
 
 
 def read_status(runs: Path) -> list[dict[str, Any]]:
-    """One row a run below `runs`: where it is, its last validation, its scores, who works on it, or how it ended.
+    """One row for each run below `runs`, sorted by name.
 
-    A run whose files cannot be understood says so in its row, under "damaged", and leaves the others as they are.
+    A row has: step and steps (made and wanted), the last validation, the checkpoints, the scores of each test set, the
+    process that works on the run, and how the run ended. What a damaged file should have said keeps its default, and
+    "damaged" names the file.
+
+    Raises:
+        UserError: `runs` is no directory.
     """
     if not runs.is_dir():
         raise UserError(f"{runs}: no such directory; `vaswani train CONFIG` makes runs in ./runs")
@@ -37,35 +42,58 @@ def _status(path: Path) -> dict[str, Any]:
         "ended": "",
         "damaged": "",
     }
+    readers: list[Callable[[dict[str, Any], RunDirectory], None]] = [
+        _read_holder, _read_checkpoints, _read_events, _read_scores, _read_end,
+    ]  # fmt: skip
+    damages = []
     try:
-        _fill(row, RunDirectory(path))
-    except (UserError, WorkFailed, OSError) as error:
-        row["damaged"] = str(error)
-    return row
+        run = RunDirectory(path)
+    except UserError as error:
+        return row | {"damaged": str(error)}
+    for read in readers:
+        try:
+            read(row, run)
+        except (UserError, WorkFailed, OSError) as error:
+            damages.append(str(error))
+    return row | {"damaged": "; ".join(dict.fromkeys(damages))}
 
 
-def _fill(row: dict[str, Any], run: RunDirectory) -> None:
+def _read_holder(row: dict[str, Any], run: RunDirectory) -> None:
     row["in_use_by"] = run.holder()
-    config, saved = run.load_config(), checkpoints.steps(run.checkpoints)
-    row |= {"step": max(saved, default=0), "steps": config.train.steps}
-    row |= {"checkpoints": saved, "averaged": checkpoints.has_averaged(run)}
+
+
+def _read_checkpoints(row: dict[str, Any], run: RunDirectory) -> None:
+    row["averaged"] = integrity.has_averaged(run)
+    row["checkpoints"] = integrity.steps(run.checkpoints)
+    row["step"] = max(row["checkpoints"], default=0)
+
+
+def _read_events(row: dict[str, Any], run: RunDirectory) -> None:
     for event in read_events(run.metrics_path):
         row["step"] = max(row["step"], event["step"])
         if event["kind"] == "valid":
-            row |= {"perplexity": event["perplexity"], "valid_bleu": event.get("bleu")}
+            row.update(perplexity=event["perplexity"], valid_bleu=event.get("bleu"))
+
+
+def _read_scores(row: dict[str, Any], run: RunDirectory) -> None:
     sets = read_evaluation(run.evaluation_path)
     row["sets"] = {name: result.scores[0].value for name, result in sets.items()}
-    if saved and not row["in_use_by"]:
-        row["ended"] = _ended(config, saved[-1], checkpoints.read_meta(run.checkpoints / str(saved[-1])))
 
 
-def _ended(config: Config, step: int, meta: dict[str, Any]) -> str:
-    """How a training that nobody works on came to its last checkpoint."""
-    progress = TrainingProgress.from_dict(meta["progress"])
-    why = why_finished(config, step, progress)
-    if why and progress.validated_step == step:
-        return f"finished: {why}"
-    return f"stopped at step {step:,}; the same command goes on from there"
+def _read_end(row: dict[str, Any], run: RunDirectory) -> None:
+    """How many updates the run should have, and how a run that nobody works on came to its last checkpoint."""
+    config = run.load_config()
+    row["steps"] = config.train.steps
+    if row["in_use_by"] or not row["checkpoints"]:
+        return
+    step = row["checkpoints"][-1]
+    meta = integrity.read_manifest(run.checkpoints / str(step))["meta"]
+    progress = TrainingProgress.from_dict(meta.get("progress", {}))
+    reason = why_finished(config, step, progress)
+    if reason and progress.validated_step == step:
+        row["ended"] = f"finished: {reason}"
+    else:
+        row["ended"] = f"stopped at step {step:,}; the same command goes on from there"
 
 
 def format_status(rows: list[dict[str, Any]], runs: Path) -> str:
@@ -81,5 +109,6 @@ def format_status(rows: list[dict[str, Any]], runs: Path) -> str:
         notes = [f"damaged: {row['damaged']}"] if row["damaged"] else []
         notes += [f"running: {row['in_use_by']}"] if row["in_use_by"] else []
         notes += [row["ended"]] if row["ended"] else []
-        table.append((row["run"], f"{row['step']:,}", steps, perplexity, bleu, sets, "; ".join(notes)))
+        name, note = visible(row["run"]), visible("; ".join(notes))
+        table.append((name, f"{row['step']:,}", steps, perplexity, bleu, sets, note))
     return aligned(table)

@@ -24,9 +24,18 @@ from orbax.checkpoint import v1 as ocp
 
 from vaswani.console import say
 from vaswani.errors import UserError
-from vaswani.files import flush, read_failure, write_failure
+from vaswani.files import flush, write_failure
 from vaswani.runs.directory import RunDirectory
-from vaswani.runs.integrity import MANIFEST, BrokenCheckpoint, files_of, read_manifest, verify, write_manifest
+from vaswani.runs.integrity import (
+    BrokenCheckpoint,
+    files_of,
+    has_averaged,
+    numbered_steps,
+    read_manifest,
+    steps,
+    verify,
+    write_manifest,
+)
 
 # Orbax logs the tracebacks of errors that it also raises.
 logging.getLogger("absl").setLevel(logging.CRITICAL)
@@ -81,7 +90,7 @@ def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tupl
     Returns:
         Step, state and meta; None if there is no whole checkpoint.
     """
-    numbered = _numbered(directory)
+    numbered = numbered_steps(directory)
     while numbered:
         step = numbered.pop()
         try:
@@ -91,11 +100,6 @@ def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tupl
             then = "taking the checkpoint before it" if numbered else "and there is no other"
             warn(f"{error}; moved to {aside.name}, {then}")
     return None
-
-
-def steps(directory: Path) -> list[int]:
-    """The steps of the checkpoints in `directory`, in numeric order: 9, 10, 100."""
-    return [step for step in _numbered(directory) if (directory / str(step) / MANIFEST).is_file()]
 
 
 def regular(directory: Path) -> list[int]:
@@ -216,11 +220,6 @@ def load_chosen_params(run: RunDirectory, which: str, like: Any) -> tuple[Any, d
             # A training has deleted it meanwhile: choose again.
 
 
-def has_averaged(run: RunDirectory) -> bool:
-    """Whether the run has averaged parameters."""
-    return (run.averaged / MANIFEST).is_file()
-
-
 def _find_step(run: RunDirectory, which: str) -> int:
     saved = steps(run.checkpoints)
     if not saved:
@@ -313,17 +312,6 @@ def _load_entry(path: Path, tree: dict[str, Any], like: Any) -> Any:
     """Reads only `params`; Orbax skips what is a placeholder."""
     rest = jax.tree.map(lambda _: ocp.PLACEHOLDER, tree)
     return ocp.load(_arrays(path), {**rest, "params": like})["params"]
-
-
-def _numbered(directory: Path) -> list[int]:
-    """Every directory whose name is a step, complete or not, in numeric order."""
-    try:
-        names = [p.name for p in directory.iterdir() if p.is_dir()]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise read_failure(directory, error) from None
-    return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
 
 def _replace(path: Path, new: Path | None) -> None:

@@ -1,16 +1,18 @@
-"""Whether the files of a checkpoint are those that were written.
+"""Which checkpoints a run has, and whether their files are those that were written. JAX and Orbax are not needed.
 
 manifest.json holds the checkpoint's name, its meta, the name, type and shape of every array, and size and CRC-32 of
 every file. Orbax finds a truncated array only while loading it, and a changed one not at all.
 """
 
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
 
 from vaswani.errors import WorkFailed
 from vaswani.files import read_failure
+from vaswani.runs.directory import RunDirectory
 
 MANIFEST = "manifest.json"
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -68,6 +70,27 @@ def verify(path: Path) -> dict[str, Any]:
         if crc32_now != crc32:
             raise BrokenCheckpoint(f"{path}: broken checkpoint: the contents of {file} have changed")
     return manifest
+
+
+def steps(directory: Path) -> list[int]:
+    """The steps of the checkpoints in `directory`, in numeric order: 9, 10, 100."""
+    return [step for step in numbered_steps(directory) if (directory / str(step) / MANIFEST).is_file()]
+
+
+def numbered_steps(directory: Path) -> list[int]:
+    """Every directory whose name is a step, complete or not, in numeric order."""
+    try:
+        names = [p.name for p in directory.iterdir() if p.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise read_failure(directory, error) from None
+    return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
+
+
+def has_averaged(run: RunDirectory) -> bool:
+    """Whether the run has averaged parameters."""
+    return (run.averaged / MANIFEST).is_file()
 
 
 def files_of(path: Path) -> list[str]:
