@@ -22,13 +22,7 @@ from vaswani.files import read_json, write_json, write_text
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
-from vaswani.schema import Config
-
-# What may change between two starts of a sweep, because no result depends on it.
-FREE_BETWEEN_STARTS = {
-    "data.dir", "data.tests", "train.log_every", "train.valid_lines", "train.checkpoint_every",
-    "train.checkpoint_minutes", "train.keep_last", "train.average_last", "decode.batch_tokens",
-}  # fmt: skip
+from vaswani.schema import MAY_DIFFER, Config
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class SweepRun:
         record = read_json(end)
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
-        free = {key.removeprefix("decode.") for key in FREE_BETWEEN_STARTS}
+        free = {key.removeprefix("decode.") for key in MAY_DIFFER["sweep"]}
         newest = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
         same_bounds = record.get("bounds") == bounds_of(self.config)  # a row's own file may have changed
         same_scoring = (
@@ -134,12 +128,11 @@ class Sweep:
     def _check_same_base(self) -> None:
         if not self._base_path.exists():
             return
-        stored = config_module.load(self._base_path)
-        changed = config_module.differences(stored, self.base).items()
-        refused = [f"{k} = {old!r} before, {new!r} now" for k, (old, new) in changed if k not in FREE_BETWEEN_STARTS]
+        stored = config_module.load_stored(self._base_path)
+        refused = config_module.refused_differences(stored, self.base, "sweep")
         if refused and any(self.directory.path.glob("*/config.toml")):
             raise UserError(
-                f"{self.directory.path}: its runs have another base configuration ({'; '.join(refused)}); "
+                f"{self.directory.path}: its runs have another base configuration ({refused}); "
                 "set it as it was, or choose another directory with --run"
             )
 
