@@ -5,8 +5,11 @@ from collections.abc import Iterable, Sequence
 
 
 class _OneLine(Exception):
+    """One line without control characters, whatever the messages of libraries and the text in it hold."""
+
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # libraries' messages, quoted in ours, may have several
+        line = " ".join(message.split())
+        super().__init__("".join(char if char.isprintable() else repr(char)[1:-1] for char in line))
 
 
 class UserError(_OneLine):

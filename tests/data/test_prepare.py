@@ -152,6 +152,17 @@ def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, wh
     assert [p.name for p in root.iterdir()] == [".small.lock"]
 
 
+def test_if_every_line_is_too_long_the_message_shows_one_and_says_what_to_do(text, root, capsys):
+    write_lines(text, "train", [(f"\x1b[2J{word} " * 900, f"{word} " * 2000) for word in WORDS])
+    with pytest.raises(UserError) as error:
+        prepare(configuration(text, vocab_size=300), root)
+    long = "'\\x1b[2Jone \\x1b[2Jone"
+    assert f"dropped: 10 too long; too long: for example {long}" in str(error.value)
+    assert str(error.value).endswith("…'; make a line one sentence, or data.max_tokens larger")
+    cut = "20 of these lines are longer than 4,192 bytes or hold U+2585, and were cut for learning; the first begins "
+    assert cut + long in capsys.readouterr().err
+
+
 def test_a_set_may_have_any_name(text, root):
     for language in ("en", "de"):
         (text / f"valid.{language}").rename(text / f"cleaned.{language}")
