@@ -40,7 +40,7 @@ from benchmark_peers import CTranslate2, HuggingFace, check_supported
 from vaswani.arguments import positive, resolve, settings_of_run, takes_run
 from vaswani.commands import set_up_jax
 from vaswani.console import say
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
 from vaswani.errors import UserError

@@ -42,7 +42,7 @@ from benchmark_common import (
 from vaswani.arguments import positive, resolve, takes_config
 from vaswani.console import say
 from vaswani.data.packing import TrainingBatches
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.errors import UserError, WorkFailed
 
 ROW_LENGTHS = (64, 128, 256, 512, 1024)

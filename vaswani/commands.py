@@ -10,7 +10,8 @@ import jax
 
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
-from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.data.prepare import prepare
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import load_translator
 from vaswani.devices import use_processors
 from vaswani.errors import UserError

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -82,6 +83,15 @@ def read_own_lines(path: Path) -> list[str]:
         raise UserError(f"{path}: not as it was written, it is not UTF-8 ({error.reason})") from None
     except OSError as error:
         raise read_failure(path, error) from None
+
+
+def fingerprint(path: Path) -> list[int]:
+    """Size in bytes and CRC-32 of a file."""
+    size = crc32 = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            size, crc32 = size + len(block), zlib.crc32(block, crc32)
+    return [size, crc32]
 
 
 def read_failure(path: Path, error: OSError) -> UserError:

@@ -14,7 +14,7 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
 from vaswani.console import say
-from vaswani.data.tokenizer import END, PAD, Tokenizer
+from vaswani.data.tokenizer import END, PAD, Tokenizer, check_same_tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
 from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
 from vaswani.devices import DATA, make_mesh, replicated
@@ -254,6 +254,6 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     config, tokenizer = run.load_config(), Tokenizer.load(run.tokenizer_path)
     graphdef, params = jax.eval_shape(lambda: build(config.model, tokenizer.vocab_size))
     params, meta, label = checkpoints.load_chosen_params(run, checkpoint, params)
-    if meta["tokenizer"] != tokenizer.checksum:
-        raise UserError(f"{run.tokenizer_path}: not the tokenizer that {label} of {run.path} was trained with")
+    advice = "restore the tokenizer that the run was trained with"
+    check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, meta["tokenizer"], f"{label} of {run.path}", advice)
     return Translator(graphdef, params, tokenizer, decode), label

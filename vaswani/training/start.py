@@ -4,8 +4,8 @@ import shutil
 from typing import Any
 
 from vaswani.console import say
-from vaswani.data.prepare import PreparedCorpus
-from vaswani.data.tokenizer import Tokenizer
+from vaswani.data.prepared_corpus import PreparedCorpus, same_text
+from vaswani.data.tokenizer import Tokenizer, check_same_tokenizer
 from vaswani.errors import UserError
 from vaswani.files import atomic_path
 from vaswani.runs import checkpoints
@@ -33,11 +33,8 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
                 f"{run.path}: has only averaged parameters and no optimiser state, so training cannot go on; "
                 f"to fine-tune them, start another run with --init {run.path}"
             )
-        if Tokenizer.load(run.tokenizer_path).checksum != corpus.tokenizer.checksum:
-            raise UserError(
-                f"{run.path}: was trained with another tokenizer than that of {corpus.path}; "
-                "choose the corpus it was trained on, or another run with --run"
-            )
+        tokenizer, advice = Tokenizer.load(run.tokenizer_path), "choose the corpus it was trained on, or another --run"
+        check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, corpus.tokenizer.checksum, corpus.path, advice)
     else:
         run.path.mkdir(parents=True, exist_ok=True)
         with atomic_path(run.tokenizer_path) as path:
@@ -46,7 +43,7 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
 
 
 def load_checkpoint(
-    run: RunDirectory, corpus: PreparedCorpus, training_set: str, structure: TrainState
+    run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
 ) -> tuple[TrainState, dict[str, Any]] | None:
     """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
 
@@ -57,7 +54,7 @@ def load_checkpoint(
     if newest is None:
         return None
     _, arrays, meta = newest
-    if meta.get("corpus") != corpus.manifest["sets"][training_set]:
+    if not same_text(meta.get("corpus"), corpus.training_text()):
         raise UserError(
             f"{run.path}: was trained on another text than {corpus.path} has now; "
             "choose the corpus it was trained on, or another run with --run"
@@ -71,11 +68,9 @@ def parameters_of(init: RunDirectory, corpus: PreparedCorpus, structure: Params)
     Raises:
         UserError: the run has another tokenizer or another model.
     """
-    if Tokenizer.load(init.tokenizer_path).checksum != corpus.tokenizer.checksum:
-        raise UserError(
-            f"--init {init.path}: its tokenizer is not that of {corpus.path}; prepare the corpus with it: "
-            f"--data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
-        )
+    tokenizer = Tokenizer.load(init.tokenizer_path)
+    advice = f"prepare the corpus with it: --data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
+    check_same_tokenizer(init.tokenizer_path, tokenizer.checksum, corpus.tokenizer.checksum, corpus.path, advice)
     params, _, label = checkpoints.load_chosen_params(init, "auto", structure)
     say(f"starting from the parameters of {init.path} ({label})")
     return params
