@@ -34,6 +34,9 @@ def test_bleu_is_drawn_over_minutes_where_the_time_is_known():
     valid = [{"step": step, "bleu": bleu, "elapsed_s": 90.0 * step} for step, bleu in ((2, 12.5), (4, 20.0))]
     over_time = {plot.title: plot for plot in curves(Metrics([], valid))}["Validation BLEU over time"]
     assert ">minutes</text>" in over_time.svg and ">6</text>" in over_time.svg  # 360 s
+    valid = [{"step": step, "bleu": 1.0, "elapsed_s": 15.0 * step} for step in (1, 2)]
+    short = {plot.title: plot for plot in curves(Metrics([], valid))}["Validation BLEU over time"]
+    assert ">0.5</text>" in short.svg and "m</text>" not in short.svg  # half a minute
 
 
 def test_values_that_are_not_finite_leave_a_gap():

@@ -149,7 +149,7 @@ def label_smoothing(path: Path) -> None:
             ylim=(0, 3),
             title=f"Loss for V = {V}: it rises near certainty",
         )
-        ticks = (0.5, 0.8, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+        ticks = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
         right.set_xticks([-np.log10(1 - p) for p in ticks], [f"{p:g}" for p in ticks], fontsize=9)
         left.legend()
         right.legend()
