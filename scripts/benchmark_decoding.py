@@ -161,6 +161,7 @@ def compete(
     a: argparse.Namespace,
 ) -> dict[str, Any]:
     """Everyone with so many processors: greedy, tuned, in turns, one line at a time."""
+    target = settings_of_run(a).data.target
 
     def start(name: str) -> Remote:
         return Remote(*makers[name], *(() if name == OURS else (threads,)), threads=threads)
@@ -191,7 +192,7 @@ def compete(
         n_tokens = sum(len(ids) + 1 for ids in last.tokens)
         r["sentences_per_s"] = spread([len(lines) / x.seconds for x in answers[name]])
         r["tokens_per_s"] = spread([n_tokens / x.seconds for x in answers[name]])
-        r["bleu"], r["signature"] = corpus_bleu(last.texts, references)
+        r["bleu"], r["signature"] = corpus_bleu(last.texts, references, target)[:2]
         same = [x == y for x, y in zip(last.texts, answers[OURS][-1].texts, strict=True)]
         r["lines_equal_to_ours"] = float(np.mean(same))
         r["peak_bytes"] = c.peak_bytes()

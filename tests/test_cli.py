@@ -230,6 +230,12 @@ def test_the_whole_way_and_scores_of_given_translations(trained, monkeypatch, ca
     assert cli.run(["evaluate", "runs/tiny", "--ref", "ref.de.gz", "--hyp", str(reference), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["sets"]["ref"]["scores"]
     assert scores[0]["value"] == pytest.approx(100)
+    # The first reference is right, the second is not: both count.
+    (trained.path / "other.de").write_text("eins\n" * 12)
+    references = ["--ref", str(reference), "--ref", "other.de"]
+    assert cli.run(["evaluate", "runs/tiny", *references, "--hyp", str(reference), "--json"]) == 0
+    for score in json.loads(capsys.readouterr().out)["sets"]["test.reference"]["scores"]:
+        assert score["value"] == pytest.approx(100) and score["signature"].startswith("nrefs:2|")
     (trained.path / "short.de").write_text("eins\nzwei\n")
     for option in ("--hyp", "--src"):
         assert cli.run(["evaluate", "runs/tiny", "--ref", "short.de", option, str(reference)]) == 2

@@ -2,13 +2,14 @@
 
 import errno
 import os
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from vaswani import config
 from vaswani.errors import UserError
-from vaswani.schema import Config
+from vaswani.schema import MAY_DIFFER, Config
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 
@@ -27,7 +28,69 @@ def test_base_lists_every_key_with_its_default_and_a_comment():
 def test_every_file_loads_and_comes_back_from_what_a_run_stores(path, tmp_path):
     loaded = config.load(path)
     (tmp_path / "config.toml").write_text(config.to_toml(loaded))
-    assert config.load(tmp_path / "config.toml") == loaded
+    assert config.load_stored(tmp_path / "config.toml") == config.load(tmp_path / "config.toml") == loaded
+
+
+def test_what_a_run_stores_names_the_version_and_has_lost_nothing(tmp_path):
+    path = tmp_path / "config.toml"
+    count = len(config.flatten(Config()))
+    written = config.to_toml(config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"}))
+    first_line = written.split("\n")[0]
+    assert (
+        first_line.startswith(f"# vaswani {metadata.version('vaswani')} wrote")
+        and f"all {count} settings" in first_line
+    )
+    cut = written[: written.index("[decode]")]
+    for text in (cut, written.replace("d_ff = 48\n", ""), ""):
+        path.write_text(text)
+        with pytest.raises(UserError, match=r"config\.toml: settings are lost, \d+ are left"):
+            config.load_stored(path)
+    path.write_text(written + "\nbeams = 3\n")
+    with pytest.raises(UserError, match=r"unknown key 'decode\.beams' \(did you mean decode\.beam\?\)"):
+        config.load_stored(path)
+
+
+def test_a_run_of_a_version_with_fewer_settings_takes_the_defaults(tmp_path):
+    path = tmp_path / "config.toml"
+    newer = config.to_toml(config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"}))
+    lines = [line for line in newer.split("\n") if not line.startswith(("#", "alpha", "P_drop"))]
+    expected = config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"})
+    count = len(config.flatten(expected))
+    earlier = f"# vaswani 0.0.9 wrote this file. It holds all {count - 2} settings of that version."
+    for text in ("\n".join(lines), "\n".join([earlier, *lines])):  # the first version wrote no such line
+        path.write_text(text)
+        assert config.load_stored(path) == expected
+
+
+def test_paths_in_a_file_are_relative_to_it_and_on_the_command_line_to_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/a.toml").write_text('[data]\ndir = "text"\ntokenizer = "../x.model"')
+    (tmp_path / "b.toml").write_text('extends = "configs/a.toml"\n[data]\ntokenizer = "y.model"')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for path, dir, tokenizer in (
+        ("../configs/a.toml", "configs/text", "x.model"),
+        ("../b.toml", "configs/text", "y.model"),
+    ):
+        data = config.load(path).data
+        assert (data.dir, data.tokenizer) == (str(tmp_path / dir), str(tmp_path / tokenizer))
+    monkeypatch.setenv("HOME", "/home/me")
+    data = config.override(config.load("../b.toml"), {"data.dir": "~/text", "data.tokenizer": "z.model"}).data
+    assert (data.dir, data.tokenizer) == ("/home/me/text", str(tmp_path / "elsewhere/z.model"))
+    stored = tmp_path / "elsewhere/config.toml"
+    stored.write_text(config.to_toml(Config(data=data)))
+    assert config.load_stored("config.toml").data == data
+    stored.write_text('[data]\ndir = "text"')  # as the first version wrote it, which was relative to where it ran
+    monkeypatch.chdir(tmp_path)
+    assert config.load_stored("elsewhere/config.toml").data.dir == str(tmp_path / "text")
+
+
+def test_what_may_differ():
+    changed = config.override(Config(), {"train.steps": "9", "train.warmup": "5", "train.log_every": "1"})
+    assert config.refused_differences(Config(), changed, "run") == "train.warmup = 4000 there, 5 now"
+    refused = config.refused_differences(Config(), changed, "sweep")
+    assert refused == "train.steps = 100000 there, 9 now; train.warmup = 4000 there, 5 now"
+    assert all(free <= config.flatten(Config()).keys() for free in MAY_DIFFER.values())
 
 
 def test_big_is_the_papers():
@@ -54,6 +117,12 @@ def test_overriding_by_text():
     }
 
 
+def test_numbers_as_text():
+    settings = {"train.lr_scale": "1e-1", "train.steps": "1_000", "decode.alpha": "1", "data.deduplicate": "True"}
+    changed = config.flatten(config.override(Config(), settings))
+    assert [changed[key] for key in settings] == [0.1, 1000, 1.0, True]
+
+
 @pytest.mark.parametrize("text", ["valid", "a=x,valid", "=x", "a="])
 def test_a_table_that_is_none(text):
     with pytest.raises(UserError, match=r"command line: data.splits = .* is not KEY=VALUE"):
@@ -75,6 +144,10 @@ def test_a_table_that_is_none(text):
         ("[train]\nmax_tokens_per_device = 100", "less than one row"),
         ('[data]\ntarget = "en"', "both 'en'"),
         ("[train]\nsteps = true", "train.steps = true: should be a number"),
+        ('[train]\nwarmup = "20"', "train.warmup = '20': should be a number"),
+        ("[data]\nlimit = -1", "data.limit = -1: input should be greater than or equal to 0"),
+        ("[data]\ndeduplicate = 1", "data.deduplicate = 1: should be true or false"),
+        ('[data]\ndir = "a\\u0000b"', "cannot be a path"),
         ("[train]\nlr_scale = inf", "train.lr_scale = inf"),
         ("[train]\nepsilon = nan", "train.epsilon = nan"),
         ("[decode]\nalpha = inf", "decode.alpha = inf"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vaswani import config as config_module
-from vaswani.errors import UserError, alike, did_you_mean
+from vaswani.errors import UserError, closest, did_you_mean
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
 
@@ -25,14 +25,14 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def option_like(self, argument: str) -> str:
-        """The right name in another table, or what is spelt alike."""
+        """The right name in another table, or what is spelt closest."""
         known, wanted = list(self._option_string_actions), argument.partition("=")[0].replace("_", "-")
         name = wanted.lstrip("-").rpartition(".")[2]
-        return did_you_mean([o for o in known if o.rpartition(".")[2] == name] or alike(wanted, known))
+        return did_you_mean([o for o in known if o.rpartition(".")[2] == name] or closest(wanted, known))
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         if action.choices is not None and value not in action.choices:
-            guess = did_you_mean(alike(value, action.choices))
+            guess = did_you_mean(closest(value, action.choices))
             if action.option_strings:
                 one_of = ", ".join(action.choices)
                 self.error(f"{action.option_strings[0]}: {value!r} is none of {one_of}{guess}")
@@ -48,7 +48,7 @@ def resolve(a: argparse.Namespace) -> argparse.Namespace:
         path = Path(a.config)
         if not path.exists():
             there = {other.stem: other for other in (*Path("configs").glob("*.toml"), *path.parent.glob("*.toml"))}
-            near = [there[name] for name in alike(path.name.removesuffix(".toml"), there)]
+            near = [there[name] for name in closest(path.name.removesuffix(".toml"), there)]
             raise UserError(f"{path}: no such configuration file{did_you_mean(near)}")
         a.config = config_module.override(config_module.load(path), _settings(a))
         if "run" in a:

@@ -167,10 +167,11 @@ def status(a: argparse.Namespace) -> None:
 
 
 def ablate(a: argparse.Namespace) -> None:
-    from vaswani.ablation import layout, plan
+    from vaswani.ablation import layout
     from vaswani.ablation import rows as table3
+    from vaswani.ablation.plan import format_plan
     from vaswani.ablation.sweep import Sweep
-    from vaswani.commands import PREPARED, ablate
+    from vaswani.commands import ablate, plan_ablation
 
     names = [name for name in a.rows.split(",") if name]
     if not names:
@@ -186,18 +187,18 @@ def ablate(a: argparse.Namespace) -> None:
             raise WorkFailed(f"{len(failed)} of {len(sweep.runs)} runs failed; the same command tries them again")
 
     if a.dry_run:
-        values = plan.plan(sweep, PREPARED, a.jobs or 1)
-        print_result(values, plan.format_plan(values), a.json)
+        values = plan_ablation(sweep, a.jobs, a.slurm)
+        print_result(values, format_plan(values), a.json)
     else:
         stoppable(work)
 
 
 def ablate_run(a: argparse.Namespace) -> None:
-    from vaswani.ablation.jobs import leave_with
+    from vaswani.ablation.jobs import end_with
     from vaswani.commands import ablate_run
 
     if a.parent:
-        leave_with(a.parent)
+        end_with(a.parent)
     stoppable(lambda: ablate_run(a.config, a.run, a.set or a.config.data.valid))
 
 
@@ -285,7 +286,10 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command(evaluate, "translate the test sets and score them in every convention")
     takes_run(sub, decode=True)
     sub.add_argument("--src", type=Path, metavar="FILE", help="translate and score this file instead")
-    sub.add_argument("--ref", type=Path, metavar="FILE", help="the references of --src or --hyp")
+    sub.add_argument(
+        "--ref", type=Path, action="append", metavar="FILE",
+        help="the references of --src or --hyp; give it again for further references of the same lines",
+    )  # fmt: skip
     sub.add_argument("--hyp", type=Path, metavar="FILE", help="score these translations instead of making them")
     takes_json(sub)
     sub = command(reproduce, "prepare, train, average, evaluate and report: the main job in one command")

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -15,6 +15,7 @@ from vaswani.decoding.translator import load_translator
 from vaswani.devices import use_processors
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
+from vaswani.evaluation.metrics import bleu_metric
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
@@ -58,9 +59,10 @@ def average_run(run: RunDirectory, last: int | None = None) -> Sequence[int]:
         if not saved:
             raise UserError(f"{run.path}: no checkpoints to average; `vaswani train` makes them")
         if last is not None and not 1 <= last <= len(saved):
+            n = len(saved)
             raise UserError(
-                f"--last {last}: {run.path} holds {len(saved)} checkpoints ({', '.join(map(str, saved))}); "
-                f"choose 1 to {len(saved)}, and keep more with --train.keep-last"
+                f"--last {last}: {run.path} holds {n} checkpoint{'s'[: n - 1]} ({', '.join(map(str, saved))}); "
+                f"choose {f'1 to {n}' if n > 1 else '1'}, and keep more with --train.keep-last"
             )
         steps = saved[-(last or run.load_config().train.average_last) :]
         params = checkpoints.average(run.checkpoints, steps)
@@ -73,6 +75,7 @@ def evaluate_run(
     run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = ()
 ) -> dict[str, SetEvaluation]:
     """Translates and scores the configuration's test sets (or `sets`), each in every convention."""
+    bleu_metric(config.data.target)  # fails before the translating if its tokeniser is not installed
     set_up_jax()
     corpus = PreparedCorpus.open(PREPARED / config.data.name)
     translator, label = load_translator(run, checkpoint, config.decode)
@@ -85,27 +88,37 @@ def evaluate_run(
 
 
 def evaluate_files(
-    run: RunDirectory, config: Config, checkpoint: str, ref: Path, src: Path | None, hyp: Path | None
+    run: RunDirectory, config: Config, checkpoint: str, refs: Sequence[Path], src: Path | None, hyp: Path | None
 ) -> dict[str, SetEvaluation]:
-    """Scores translations of a file (`src`), or given ones (`hyp`), against the lines of `ref`; named by its stem."""
-    name = ref.name.removesuffix(".gz").rsplit(".", 1)[0]
+    """Scores translations of a file (`src`), or given ones (`hyp`), against the lines of each file of `refs`.
+
+    The result is named by the stem of the first of `refs`. It is not stored in the run: the file may have the name of
+    one of the run's own test sets.
+    """
+    bleu_metric(config.data.target)  # fails before the translating if its tokeniser is not installed
+    path = hyp or src
+    assert path is not None
+    lines = list(file_lines(path))
+    references = [_references(ref, path, len(lines)) for ref in refs]
+    name = refs[0].name.removesuffix(".gz").rsplit(".", 1)[0]
+    if hyp is not None:  # not by this run's search
+        return {name: replace(score_set(lines, references, config, str(hyp)), decode={})}
+    set_up_jax()
+    translator, label = load_translator(run, checkpoint, config.decode)
+    hypotheses, truncated = translate_set(translator, lines, name)
+    return {name: score_set(hypotheses, references, config, label, truncated)}
+
+
+def _references(ref: Path, other: Path, count: int) -> list[str]:
+    """The lines of `ref`, as many as the `count` lines of `other`."""
     references = list(file_lines(ref))
     if not references:
         raise UserError(f"{ref}: is empty; it should hold the references, a sentence a line")
-    other = hyp or src
-    assert other is not None
-    lines = list(file_lines(other))
-    if len(lines) != len(references):
+    if len(references) != count:
         raise UserError(
-            f"{other} has {len(lines):,} lines, {ref} {len(references):,}; line i of one must match line i of the other"
+            f"{other} has {count:,} lines, {ref} {len(references):,}; line i of one must match line i of the other"
         )
-    if hyp is not None:
-        return {name: replace(score_set(lines, references, config, str(hyp)), decode={})}  # not by this run's search
-    set_up_jax()
-    translator, label = load_translator(run, checkpoint, config.decode)
-    # Not stored in the run: the file may bear the name of one of its own test sets.
-    hypotheses, truncated = translate_set(translator, lines, name)
-    return {name: score_set(hypotheses, references, config, label, truncated)}
+    return references
 
 
 def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
@@ -122,11 +135,18 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:
     """One run of a sweep: trains to the end and translates `set_name` with the last parameters, not averaged ones."""
-    from vaswani.ablation.sweep import note_finished
+    from vaswani.ablation.sweep import record_finished
 
     train_run(config, run)
-    note_finished(run)
+    record_finished(run)
     evaluate_run(run, config, "last", [set_name])
+
+
+def plan_ablation(sweep: "Sweep", jobs: int | None, slurm: str | None) -> dict[str, Any]:
+    """What `ablate` would do with the same arguments."""
+    from vaswani.ablation.plan import plan
+
+    return plan(sweep, PREPARED, _at_a_time(sweep, jobs, slurm))
 
 
 def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table", dict[str, str]]:
@@ -142,25 +162,32 @@ def ablate(sweep: "Sweep", jobs: int | None, slurm: str | None) -> tuple["Table"
     Raises:
         Interrupted: SIGTERM or Ctrl-C; every run is saved, and the table of what is finished is written.
     """
-    from vaswani.ablation import jobs as backends
-    from vaswani.ablation.pool import work
-    from vaswani.ablation.progress import Progress, shown
-    from vaswani.ablation.results import Translations, write
+    from vaswani.ablation import layout
+    from vaswani.ablation.jobs import local
+    from vaswani.ablation.jobs import slurm as on_slurm
+    from vaswani.ablation.pool import run_jobs
+    from vaswani.ablation.progress import SweepProgress, progress_display
+    from vaswani.ablation.results import TranslationCounts, collect
 
+    at_a_time = _at_a_time(sweep, jobs, slurm)
+    counts = TranslationCounts(bleu_metric(sweep.base.data.target))
     with sweep.lock():
         vocab_size = prepare(sweep.base, PREPARED).tokenizer.vocab_size
-        if slurm is None:
-            most, start = jobs or 1, backends.local(jobs or 1)
-        else:
-            most, start = jobs or len(sweep.runs), backends.slurm(sweep.directory.path / "slurm", slurm)
-        progress, translations = Progress(sweep, vocab_size, most), Translations()
+        start = local(at_a_time) if slurm is None else on_slurm(sweep.directory.path / "slurm", slurm)
+        progress = SweepProgress(sweep, vocab_size, at_a_time)
 
-        def table() -> "Table":
-            return write(sweep, progress.failed, vocab_size, translations)
+        def write_table() -> "Table":
+            table = collect(sweep, progress.failed, vocab_size, counts)
+            layout.write(table, sweep.directory.path)
+            return table
 
-        with StopSignals() as stop, shown(progress) as show:
-            work(progress, start, stop, show, after_each=table)
-        found = table()
+        with StopSignals() as stop, progress_display(progress) as refresh:
+            run_jobs(progress, start, stop, refresh, after_each=write_table)
+        table = write_table()
         if stop.received and len(progress.done) + len(progress.failed) < len(sweep.runs):
             raise Interrupted(stop.received)
-        return found, progress.failed
+        return table, progress.failed
+
+
+def _at_a_time(sweep: "Sweep", jobs: int | None, slurm: str | None) -> int:
+    return jobs or (1 if slurm is None else len(sweep.runs))

@@ -1,38 +1,65 @@
-"""Reads configurations: TOML files and settings given as text, checked against the schema; names what is wrong.
+"""Reads configurations: TOML files and settings given as text. The schema checks them, and what is wrong is named.
 
-A configuration is a TOML file that says only what differs from the defaults, or from the file it `extends`.
+A configuration is a TOML file that holds only what differs from the defaults, or from the file it `extends`.
 """
 
 import dataclasses
+import importlib.metadata
+import os
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from vaswani.errors import UserError, alike, did_you_mean
-from vaswani.schema import Config
+from vaswani.errors import UserError, closest, did_you_mean
+from vaswani.schema import MAY_DIFFER, PATHS, Config
 
 MOST_EXTENDED = 20  # files that extend one another; more are a mistake
+FIRST_LINE = re.compile(r"# vaswani .+ wrote this file\. It holds all (\d+) settings of that version\.\n")
 
 
-def load(path: str | Path, complete: bool = False) -> Config:
-    """Reads a TOML configuration, following `extends` (a path relative to the file that names it).
-
-    Args:
-        complete: every key must be there, as in a run's config.toml, where a missing one was lost.
+def load(path: str | Path) -> Config:
+    """Reads a TOML configuration, following `extends`. Paths in a file are relative to that file.
 
     Raises:
         UserError: no such file, not TOML, an unknown key (the nearest is named), a value of the wrong type or range.
     """
-    values = _read_toml(Path(path))
+    return from_dict(_read_extended(Path(path)), where=str(path))
+
+
+def load_stored(path: str | Path) -> Config:
+    """Reads what `to_toml` wrote: the config.toml of a run, the base.toml of a sweep.
+
+    The file may be of another version of vaswani: a setting that this version added takes its default.
+
+    Raises:
+        UserError: as `load`; also if the file has lost settings.
+    """
+    path = Path(path)
+    text = _read_text(path)
+    first_line = FIRST_LINE.match(text)
+    # The first versions wrote no such line, and stored paths relative to the working directory.
+    values = _parse(text, path, relative_to=path.parent if first_line else Path())
     config = from_dict(values, where=str(path))
-    missing = [key for key in flatten(config) if key not in _given(values, config)] if complete else []
-    if missing:
-        named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if missing[3:] else "")
-        raise UserError(f"{path}: has no {named}, though a run's configuration holds every key; put them back")
+    written, left = int(first_line[1]) if first_line else 1, len(_given(values, config))
+    if left < written:
+        raise UserError(f"{path}: settings are lost, {left} are left; put the file back as it was written")
     return config
+
+
+def to_toml(config: Config) -> str:
+    """Every setting, as `load` and `load_stored` read them back."""
+    import tomli_w  # only writing a run's config.toml needs it
+
+    try:
+        version = importlib.metadata.version("vaswani")
+    except importlib.metadata.PackageNotFoundError:  # run from its source, not installed
+        version = "(unknown version)"
+    first_line = f"# vaswani {version} wrote this file. It holds all {len(flatten(config))} settings of that version.\n"
+    return first_line + tomli_w.dumps(to_dict(config))
 
 
 def from_dict(values: dict[str, Any], where: str) -> Config:
@@ -41,10 +68,12 @@ def from_dict(values: dict[str, Any], where: str) -> Config:
         config = _schema().validate_python(values)
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error)}") from None
-    flat = flatten(config)
+    settings = flatten(config)
     for key, value in _given(values, config).items():
-        if isinstance(value, bool) and not isinstance(flat[key], bool):  # pydantic would take true for 1
-            raise UserError(f"{where}: {key} = {str(value).lower()}: should be a number")
+        _check_kind(key, value, settings[key], where)
+    for key in PATHS:
+        if "\0" in settings[key]:
+            raise UserError(f"{where}: {key} = {settings[key]!r}: cannot be a path")
     _check_together(config, where)
     return config
 
@@ -52,51 +81,39 @@ def from_dict(values: dict[str, Any], where: str) -> Config:
 def override(config: Config, settings: dict[str, str], where: str = "command line") -> Config:
     """`config` with settings given as text: {"model.d_model": "256", "data.tests": "newstest2013,newstest2014"}.
 
+    Paths are relative to the working directory.
+
     Raises:
         UserError: as `from_dict`.
     """
-    values, flat = to_dict(config), flatten(config)
+    values, current = to_dict(config), flatten(config)
     for key, text in settings.items():
         table, _, name = key.rpartition(".")
         inner = values
         for part in table.split("."):
             inner = inner[part]
-        inner[name] = _from_text(text, flat[key], f"{where}: {key}")
+        value = _from_text(text, current[key], f"{where}: {key}")
+        inner[name] = _absolute(value, Path()) if key in PATHS else value
     return from_dict(values, where)
 
 
-def _from_text(text: str, current: Any, where: str) -> Any:
-    """Text as a value of the kind that the setting has; the schema judges it afterwards."""
-    if isinstance(current, tuple):
-        return tuple(part for part in text.split(",") if part)
-    if isinstance(current, dict):
-        pairs = [part.partition("=") for part in text.split(",") if part]
-        if bad := [pair for pair in pairs if not all(pair)]:
-            raise UserError(f"{where} = {text!r}: {''.join(bad[0])!r} is not KEY=VALUE")
-        return {key: value for key, _, value in pairs}
-    return text  # pydantic reads numbers and booleans from text
+def refused_differences(before: Config, now: Config, started_again: Literal["run", "sweep"]) -> str:
+    """The settings that differ and must not, or "".
+
+    >>> from dataclasses import replace
+    >>> from vaswani.schema import TrainConfig
+    >>> refused_differences(Config(), Config(train=TrainConfig(steps=5, warmup=50)), "run")
+    'train.warmup = 4000 there, 50 now'
+    """
+    changed = differences(before, now).items()
+    free = MAY_DIFFER[started_again]
+    return "; ".join(f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed if key not in free)
 
 
-@cache
-def descriptions() -> dict[str, str]:
-    """{"model.d_model": "Width of …"}: the docstring of every setting, for `--help` and `configs/base.toml`."""
-    definitions = _schema().json_schema()["$defs"]
-
-    def walk(cls: Any, prefix: str) -> dict[str, str]:
-        found = {}
-        for f in dataclasses.fields(cls):
-            if dataclasses.is_dataclass(f.type):
-                found |= walk(f.type, f"{prefix}{f.name}.")
-            else:
-                found[prefix + f.name] = definitions[cls.__name__]["properties"][f.name]["description"]
-        return found
-
-    return walk(Config, "")
-
-
-@cache
-def _schema() -> TypeAdapter[Config]:
-    return TypeAdapter(Config)  # building it takes a tenth of a second
+def differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
+    """Every setting whose value differs: {"train.warmup": (old, new)}."""
+    after = flatten(new)
+    return {key: (value, after[key]) for key, value in flatten(old).items() if after[key] != value}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -120,55 +137,79 @@ def flatten(config: Any) -> dict[str, Any]:
     return flat
 
 
-def _given(values: dict[str, Any], config: Any) -> dict[str, Any]:
-    """What nested plain values say themselves, flat as in `flatten`; `config` is what they were read as."""
-    flat = {}
-    for f in dataclasses.fields(config):
-        if f.name in values:
-            value, read = values[f.name], getattr(config, f.name)
-            if dataclasses.is_dataclass(read):
-                flat.update({f"{f.name}.{key}": v for key, v in _given(value, read).items()})
+@cache
+def descriptions() -> dict[str, str]:
+    """{"model.d_model": "Width of …"}: the docstring of every setting, for `--help` and `configs/base.toml`."""
+    definitions = _schema().json_schema()["$defs"]
+
+    def walk(cls: Any, prefix: str) -> dict[str, str]:
+        texts = {}
+        for f in dataclasses.fields(cls):
+            if dataclasses.is_dataclass(f.type):
+                texts |= walk(f.type, f"{prefix}{f.name}.")
             else:
-                flat[f.name] = value
-    return flat
+                texts[prefix + f.name] = definitions[cls.__name__]["properties"][f.name]["description"]
+        return texts
+
+    return walk(Config, "")
 
 
-def differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
-    """Every setting whose value differs: {"train.warmup": (old, new)}."""
-    after = flatten(new)
-    return {key: (value, after[key]) for key, value in flatten(old).items() if after[key] != value}
+@cache
+def _schema() -> TypeAdapter[Config]:
+    return TypeAdapter(Config)  # building it takes a tenth of a second
 
 
-def to_toml(config: Config) -> str:
-    """Every value, as `load` reads it back."""
-    import tomli_w  # only writing a run's config.toml needs it
-
-    return tomli_w.dumps(to_dict(config))
+# --- files ---
 
 
-def _read_toml(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    if path.resolve() in seen:
-        raise UserError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in seen)}")
-    if len(seen) > MOST_EXTENDED:
-        raise UserError(f"{seen[0]}: extends a file that extends another, more than {MOST_EXTENDED} deep")
+def _read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The values of a file, over those of the files it extends."""
+    if path.resolve() in extended_by:
+        raise UserError(f"{path}: extends itself, by way of {' -> '.join(p.name for p in extended_by)}")
+    if len(extended_by) > MOST_EXTENDED:
+        raise UserError(f"{extended_by[0]}: extends a file that extends another, more than {MOST_EXTENDED} deep")
+    values = _parse(_read_text(path), path, relative_to=path.parent)
+    parent = values.pop("extends", None)
+    if parent is None:
+        return values
+    if not isinstance(parent, str) or not parent or "\0" in parent:
+        raise UserError(f"{path}: extends = {parent!r}: should be the path of another configuration file")
+    return _merge(_read_extended(path.parent / parent, (*extended_by, path.resolve())), values)
+
+
+def _read_text(path: Path) -> str:
     try:
-        values = tomllib.loads(path.read_bytes().decode("utf-8-sig"))  # Windows' editors begin with a mark
+        return path.read_bytes().decode("utf-8-sig")  # editors of Windows write a byte order mark first
     except FileNotFoundError:
         raise UserError(f"{path}: no such configuration file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a directory, not a configuration file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def _parse(text: str, path: Path, relative_to: Path) -> dict[str, Any]:
+    """The values that a file states itself, its paths made absolute."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
     except RecursionError:
         raise UserError(f"{path}: not valid TOML: nests too deeply") from None
-    parent = values.pop("extends", None)
-    if parent is None:
-        return values
-    if not isinstance(parent, str) or not parent or "\0" in parent:
-        raise UserError(f"{path}: extends = {parent!r}: should be the path of another configuration file")
-    return _merge(_read_toml(path.parent / parent, (*seen, path.resolve())), values)
+    for key in PATHS:
+        table, _, name = key.partition(".")
+        if isinstance(inner := values.get(table), dict) and name in inner:
+            inner[name] = _absolute(inner[name], relative_to)
+    return values
+
+
+def _absolute(path: Any, relative_to: Path) -> Any:
+    """An absolute path with `~` replaced; what is no path stays as it is."""
+    if not isinstance(path, str) or not path or "\0" in path:
+        return path
+    return os.path.abspath(relative_to / os.path.expanduser(path))
 
 
 def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -180,20 +221,69 @@ def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+# --- values ---
+
+
+def _given(values: dict[str, Any], config: Any) -> dict[str, Any]:
+    """The settings that nested plain values state, flat as in `flatten`; `config` is what they were read as."""
+    flat = {}
+    for f in dataclasses.fields(config):
+        if f.name in values:
+            value, checked = values[f.name], getattr(config, f.name)
+            if dataclasses.is_dataclass(checked):
+                flat.update({f"{f.name}.{key}": v for key, v in _given(value, checked).items()})
+            else:
+                flat[f.name] = value
+    return flat
+
+
+def _from_text(text: str, current: Any, where: str) -> Any:
+    """Text as a value of the kind that the setting has. Text of another kind stays text, and the schema refuses it."""
+    if isinstance(current, tuple):
+        return tuple(part for part in text.split(",") if part)
+    if isinstance(current, dict):
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        if bad := [pair for pair in pairs if not all(pair)]:
+            raise UserError(f"{where} = {text!r}: {''.join(bad[0])!r} is not KEY=VALUE")
+        return {key: value for key, _, value in pairs}
+    if isinstance(current, bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if isinstance(current, int | float):
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    return text
+
+
+def _check_kind(key: str, value: Any, checked: Any, where: str) -> None:
+    """Refuses what pydantic would convert: "20" or true for a number, 1 or "yes" for true."""
+    is_number = isinstance(checked, int | float) and not isinstance(checked, bool)
+    if is_number and isinstance(value, bool | str):
+        raise UserError(f"{where}: {key} = {_toml(value)}: should be a number")
+    if isinstance(checked, bool) and not isinstance(value, bool):
+        raise UserError(f"{where}: {key} = {_toml(value)}: should be true or false")
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 def _explain(error: ValidationError) -> str:
     """The first problem as one line."""
     problem = error.errors()[0]
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"unknown key {key!r}{nearest(key)}"
+        return f"unknown key {key!r}{_hint(key)}"
     return f"{key} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def nearest(key: str) -> str:
-    """A hint that names the setting most like `key`, or nothing."""
+def _hint(key: str) -> str:
+    """The setting whose name is closest to `key`, as the end of a message."""
     known = [*flatten(Config()), "data", "model", "train", "decode"]
-    match = [k for k in known if k.rsplit(".")[-1] == key.rsplit(".")[-1]][:1]  # the right name in the wrong table
-    return did_you_mean(match or alike(key, known))
+    in_another_table = [k for k in known if k.rsplit(".")[-1] == key.rsplit(".")[-1]]
+    return did_you_mean(in_another_table or closest(key, known))
 
 
 def _check_together(config: Config, where: str) -> None:
@@ -211,8 +301,8 @@ def _check_together(config: Config, where: str) -> None:
             )
     if train.keep_last < train.average_last:
         raise UserError(
-            f"{where}: train.keep_last = {train.keep_last} checkpoints cannot feed "
-            f"train.average_last = {train.average_last}; keep at least as many as are averaged"
+            f"{where}: train.average_last = {train.average_last} checkpoints are to be averaged, but only "
+            f"train.keep_last = {train.keep_last} are kept; keep at least as many as are averaged"
         )
     if train.checkpoint_every == 0 and train.checkpoint_minutes == 0:
         raise UserError(

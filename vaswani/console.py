@@ -39,7 +39,7 @@ def console() -> Console:
 
 
 class ProgressBar:
-    """A bar that is being shown, or that nobody can see because stderr is not a terminal."""
+    """What `progress_bar` yields. It draws nothing where stderr is not a terminal."""
 
     def __init__(self, bar: Progress, description: str, total: float | None):
         self._bar = bar

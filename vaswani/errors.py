@@ -1,4 +1,4 @@
-"""The two ways a command can fail, each one line and an exit code (`cli.py`), and the hint that the line may end in."""
+"""The two ways a command can fail, each with one line and an exit code (`cli.py`), and the hint "did you mean"."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 class _OneLine(Exception):
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # libraries' messages, quoted in ours, may have several
+        super().__init__(" ".join(message.split()))  # a library's message, quoted in ours, may have several lines
 
 
 class UserError(_OneLine):
@@ -14,14 +14,14 @@ class UserError(_OneLine):
 
 
 class WorkFailed(_OneLine):
-    """The input was right but the work could not be done (exit code 1), for instance a loss that stays infinite."""
+    """The input was right but the work could not be done (exit code 1), for instance because the disk is full."""
 
 
-def alike(wanted: str, known: Iterable[str]) -> list[str]:
-    """The name spelt most like `wanted`, if one is."""
-    return difflib.get_close_matches(wanted, known, n=1, cutoff=0.6)
+def closest(name: str, known: Iterable[str]) -> list[str]:
+    """The one of `known` that is spelt most like `name`; none if all are too different."""
+    return difflib.get_close_matches(name, known, n=1, cutoff=0.6)
 
 
-def did_you_mean(guesses: Sequence[object]) -> str:
-    """The end of a message that refuses a name."""
-    return f" (did you mean {guesses[0]}?)" if guesses else ""
+def did_you_mean(names: Sequence[object]) -> str:
+    """The end of a message that refuses a name: offers the first of `names`, or says nothing without any."""
+    return f" (did you mean {names[0]}?)" if names else ""

@@ -58,7 +58,7 @@ class DataConfig:
     tests: tuple[str, ...] = ("newstest2014",)
     """The sets translated and scored at the end."""
     limit: NonNegative = 0
-    """Train on a seeded random sample of this many pairs (0: all)."""
+    """Train on a seeded random sample of this many pairs (0: all pairs)."""
     max_tokens: Positive = 256
     """Training pairs with more tokens than this on either side, end symbol counted, are dropped (as T2T did)."""
     max_length_ratio: Annotated[float, Field(ge=0.0)] = 4.0
@@ -179,10 +179,21 @@ class Config:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
 
-# What a resumed run may change: budgets, intervals and logging, where its text is read, and how it is decoded.
-FREE_ON_RESUME = {
-    "data.dir", "data.tests",
-    "train.steps", "train.max_minutes", "train.log_every", "train.valid_every", "train.valid_lines",
-    "train.checkpoint_every", "train.checkpoint_minutes", "train.keep_last", "train.average_last", "train.patience",
-    "decode.beam", "decode.alpha", "decode.max_extra_tokens", "decode.max_source_length", "decode.batch_tokens",
+# Settings that hold a path. In a file it is relative to that file, on the command line to the working directory.
+PATHS = ("data.dir", "data.tokenizer")
+
+# What may differ from what an existing directory was made with: where text is read, budgets, intervals, what is kept
+# and how it is decoded. A resumed run keeps every other setting, since its result depends on it. A sweep compares the
+# results of its runs, so that less may differ between two of its starts.
+MAY_DIFFER = {
+    "run": {
+        "data.dir", "data.tests", "train.steps", "train.max_minutes", "train.log_every", "train.valid_every",
+        "train.valid_lines", "train.checkpoint_every", "train.checkpoint_minutes", "train.keep_last",
+        "train.average_last", "train.patience", "decode.beam", "decode.alpha", "decode.max_extra_tokens",
+        "decode.max_source_length", "decode.batch_tokens",
+    },
+    "sweep": {
+        "data.dir", "data.tests", "train.log_every", "train.valid_lines", "train.checkpoint_every",
+        "train.checkpoint_minutes", "train.keep_last", "train.average_last", "decode.batch_tokens",
+    },
 }  # fmt: skip

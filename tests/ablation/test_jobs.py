@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from vaswani.ablation import jobs
-from vaswani.errors import UserError
+from vaswani.errors import UserError, WorkFailed
 
 
 class Executor:
@@ -22,6 +22,8 @@ class Executor:
 
     def submit(self, function, command, directory, log):
         self.call = function, command, directory, log
+        if self.parameters.get("partition") == "unreachable":
+            raise RuntimeError("sbatch: error: Unable to contact slurm controller (connect failure)")
         if self.parameters.get("partition") == "none":
             raise RuntimeError(
                 "sbatch: error: invalid partition specified: none\nsbatch: error: Batch job submission failed"
@@ -54,9 +56,34 @@ def test_a_job_has_the_options_its_name_and_the_command(executors, tmp_path, mon
     }  # fmt: skip
     command = [sys.executable, "-m", "vaswani", "ablate-run", "tiny.toml"]
     assert executor.call == (jobs.run_logged, command, str(tmp_path), str(tmp_path / "log.txt"))
-    for outcome, code in ((None, None), (0, 0), (143, 143), (RuntimeError("CANCELLED"), 1)):
+    for outcome, code in ((None, None), (0, 0), (143, 143)):
         executor.outcome = outcome
-        assert job.exit_code() == code
+        assert job.exit_code() == code and job.failure == ""
+
+
+DASHES = "-" * 40
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "Job 7 (task: 0) with path slurm/7_0_result.pkl\nhas not produced any output (state: TIMEOUT)\n"
+            f"Error stream produced:\n{DASHES}\nslurmstepd: error\n*** JOB 7 CANCELLED DUE TO TIME LIMIT ***\n",
+            "Job 7 (task: 0) with path slurm/7_0_result.pkl has not produced any output (state: TIMEOUT) "
+            "Error stream produced: *** JOB 7 CANCELLED DUE TO TIME LIMIT ***",
+        ),
+        (
+            f"Job (task=0) failed during processing with trace:\n{DASHES}\nTraceback\nOSError: no log\n{DASHES}\nSee",
+            "Job (task=0) failed during processing with trace: OSError: no log",
+        ),
+        ("", "RuntimeError"),
+    ],
+)
+def test_why_the_cluster_ended_a_job_is_kept(executors, tmp_path, message, reason):
+    job = jobs.slurm(tmp_path, "")("A1-seed0", [], tmp_path / "log.txt")
+    executors[0].outcome = RuntimeError(message)
+    assert job.exit_code() == 1 and job.failure == reason
 
 
 def test_what_a_node_runs_appends_to_the_log(tmp_path):
@@ -79,6 +106,9 @@ def test_options_that_are_none(executors, tmp_path, options, says):
 def test_a_job_that_is_refused(executors, tmp_path):
     start = jobs.slurm(tmp_path, "partition=none")
     with pytest.raises(UserError, match=r"--slurm: sbatch: error: invalid partition specified: none$"):
+        start("base-seed0", [], tmp_path / "log.txt")
+    start = jobs.slurm(tmp_path, "partition=unreachable")
+    with pytest.raises(WorkFailed, match="--slurm: sbatch: error: Unable to contact slurm controller"):
         start("base-seed0", [], tmp_path / "log.txt")
 
 

@@ -2,11 +2,13 @@
 
 import csv
 import io
+import json
+from dataclasses import replace
 
 import pytest
 
 from vaswani.ablation import layout
-from vaswani.ablation.results import Result, RowResult, Table, verdict
+from vaswani.ablation.results import RowResult, SeedResult, Table, verdict
 from vaswani.ablation.rows import rows
 from vaswani.evaluation.significance import Estimate
 from vaswani.schema import Config
@@ -24,7 +26,7 @@ def fake_table() -> Table:
     for row in (base, *others):
         perplexities, bleus, delta = numbers[row.name]
         results = tuple(
-            Result(f"{row.name}-seed{k}", 1706 + k, 100_000, p, b, 60.0)
+            SeedResult(f"{row.name}-seed{k}", 1706 + k, 100_000, p, b, 60.0)
             for k, (p, b) in enumerate(zip(perplexities, bleus, strict=True))
         )
         spread = (0.07, 0.71) if len(results) == 2 else (None, None)
@@ -52,6 +54,10 @@ def test_verdicts(interval, paper, expected):
     assert verdict(Estimate(sum(interval) / 2, *interval), paper) == expected
 
 
+def test_without_an_interval_nothing_can_be_told():
+    assert verdict(Estimate(-3.0, None, None), -0.9) == "cannot tell"
+
+
 def test_text_is_the_papers_table_with_ours_beside():
     lines = layout.to_text(fake_table()).split("\n")
     table = {
@@ -74,3 +80,19 @@ def test_csv_is_unrounded_and_markdown_has_every_cell():
     assert values["A1"]["delta_low"] == "-2.0" and values["A1"]["h"] == "1" and values["base"]["delta_bleu"] == ""
     lines = [line for line in layout.to_markdown(table).split("\n") if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1 and len(lines) == 2 + 4
+
+
+def test_a_set_of_one_line_and_bleu_without_4_grams(tmp_path):
+    table = fake_table()
+    delta = Estimate(-1.3, None, None)
+    rows = [replace(row, delta=delta, verdict="cannot tell") if row.row == "A1" else row for row in table.rows]
+    table = replace(table, rows=tuple(rows), bleu_notes={"E-seed0": "no translation has four words"})
+    text = layout.to_text(table)
+    (line,) = (line.split() for line in text.split("\n") if line.startswith("A1 "))
+    assert line[line.index("−1.30") + 1 :] == "5.29 24.9 −0.9 cannot tell".split()
+    assert text.endswith("\nE-seed0: no translation has four words.")
+    layout.write(table, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"table3.{suffix}" for suffix in ("json", "md", "csv", "png")}
+    written = json.loads((tmp_path / "table3.json").read_text())
+    assert written["bleu_notes"] == {"E-seed0": "no translation has four words"}
+    assert written["rows"][1]["delta"] == {"value": -1.3, "low": None, "high": None}

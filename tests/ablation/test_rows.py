@@ -83,7 +83,7 @@ def test_rows_are_chosen_by_group_by_name_and_from_files(tmp_path):
         "train.warmup": (4000, 10),
     }
     assert made[-1].note == "train.warmup = 10"  # what no column shows
-    with pytest.raises(UserError, match="--rows F: no such row; choose of A, B"):
+    with pytest.raises(UserError, match=r"--rows F: no such row; choose groups \(A, B, C, D, E, big\), single"):
         rows(Config(), ["F"])
     (tmp_path / "other_data.toml").write_text("[data]\nvocab_size = 500\n")
     with pytest.raises(UserError, match=r"has no table \[data\]"):

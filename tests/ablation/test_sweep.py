@@ -14,8 +14,8 @@ import pytest
 from vaswani import cli
 from vaswani import config as config_module
 from vaswani.ablation import rows as table3
-from vaswani.ablation.pool import why
-from vaswani.ablation.sweep import Run, Sweep
+from vaswani.ablation.pool import why_failed
+from vaswani.ablation.sweep import Sweep, SweepRun
 from vaswani.errors import UserError
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
@@ -59,7 +59,8 @@ def test_a_sweep_is_killed_goes_on_survives_a_crash_and_makes_the_table(prepared
 
     assert cli.run([*command, "--dry-run"]) == 0
     plan = capsys.readouterr().out
-    assert "base-seed0" in plan and "not started" in plan and "3 runs in" in plan and not directory.exists()
+    assert "base-seed0" in plan and "not started" in plan and not directory.exists()
+    assert "3 runs in runs/tiny-table3, 1 at a time; the time is unknown until" in plan
     assert "C1: the same model as base here" in plan
 
     # Killed half-way: the child saves and leaves by itself. While it runs, nobody else can work here.
@@ -116,7 +117,7 @@ def test_a_sweep_is_killed_goes_on_survives_a_crash_and_makes_the_table(prepared
     assert "started" not in done.err and "going on" not in done.err and "same as base" in done.out
 
     # Another base is refused, with what differs. What no result depends on may change; rows and seeds may be added.
-    with pytest.raises(UserError, match=r"\(train\.steps = 300 there, 301 now\)"), sweep_of(prepared, 301).lock():
+    with pytest.raises(UserError, match=r"\(train\.steps = 300 before, 301 now\)"), sweep_of(prepared, 301).lock():
         pass
     more = sweep_of(prepared, seeds=3, names=("A", "B"))
     with more.lock():
@@ -174,19 +175,19 @@ def test_every_seed_first_then_the_next(prepared):
 
 def test_why_a_run_failed(tmp_path):
     log = tmp_path / "log.txt"
-    assert why(log, 0, 1) == "exit code 1"  # a cluster's job that never began has no log
+    assert why_failed(log, 0, 1) == "exit code 1"  # a cluster's job that never began has no log
     log.write_text("of an earlier start\n")
-    assert why(log, log.stat().st_size, 1) == "exit code 1"
+    assert why_failed(log, log.stat().st_size, 1) == "exit code 1"
     log.write_text("vaswani: no space left\nTraceback\n")
-    assert why(log, 0, 1) == "no space left" and why(log, 0, -9) == "killed by SIGKILL"
+    assert why_failed(log, 0, 1) == "no space left" and why_failed(log, 0, -9) == "killed by SIGKILL"
 
 
 def test_progress_is_read_from_a_log_that_is_being_written(tmp_path):
     """Whole events count; half a character, other JSON and an event without its time are passed over."""
-    run = Run("A1-seed0", Config(), RunDirectory(tmp_path), "valid")
-    assert (run.steps(), run.speed()) == (0, None)
+    run = SweepRun("A1-seed0", Config(), RunDirectory(tmp_path), "valid")
+    assert (run.steps(), run.timing()) == (0, None)
     event = '{"kind": "train", "step": %d, "loss": 2.5%s}\n'
     lines = event % (100, ', "elapsed_s": 40.0') + "5\n{}\n" + event % (200, "") + '{"kind": "valid", "samples": "ü'
     run.directory.metrics_path.write_bytes(lines.encode()[:-1])
     assert run.steps() == 200
-    assert run.speed() == (run.config, 100, 40.0)
+    assert run.timing() == (100, 40.0)

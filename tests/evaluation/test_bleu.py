@@ -13,7 +13,7 @@ from vaswani.evaluation import bleu
 
 
 def by_name(hypotheses, references, language="de", resamples=20, seed=1):
-    return {s.name: s for s in bleu.score(hypotheses, references, language, resamples, seed)}
+    return {s.name: s for s in bleu.score(hypotheses, [references], language, resamples, seed)}
 
 
 HYPOTHESES = ["Der Hund läuft schnell über die grüne Wiese.", "Zwei Männer spielen im Park.", "Ein rotes Auto."]
@@ -29,7 +29,8 @@ def test_the_standard_scores_are_sacrebleus():
     assert list(scores) == ["sacreBLEU", "paper BLEU", "lower-cased BLEU", "chrF"]
     assert scores["sacreBLEU"].value == pytest.approx(BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score)
     assert scores["chrF"].value == pytest.approx(CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score)
-    value, signature = bleu.corpus_bleu(HYPOTHESES, REFERENCES)
+    value, signature, note = bleu.corpus_bleu(HYPOTHESES, REFERENCES, "de")
+    assert note == ""
     assert value == pytest.approx(scores["sacreBLEU"].value)
     assert re.sub(r"\|bs:\d+\|seed:\d+", "", scores["sacreBLEU"].signature) == signature
     assert all(0 <= s.low < s.value < s.high < 100 for s in scores.values())
@@ -113,11 +114,11 @@ def test_signatures_name_the_convention():
 
 def test_unequal_or_no_lines_are_refused():
     with pytest.raises(UserError, match="2 translations for 3 references"):
-        bleu.score(HYPOTHESES[:2], REFERENCES, "de")
+        bleu.score(HYPOTHESES[:2], [REFERENCES], "de")
     with pytest.raises(UserError, match="2 translations for 3 references"):
-        bleu.corpus_bleu(HYPOTHESES[:2], REFERENCES)
+        bleu.corpus_bleu(HYPOTHESES[:2], REFERENCES, "de")
     with pytest.raises(UserError, match="no lines"):
-        bleu.score([], [], "de")
+        bleu.score([], [[]], "de")
 
 
 def test_empty_lines_are_scored_not_dropped():
@@ -133,7 +134,7 @@ def test_empty_lines_are_scored_not_dropped():
 
 
 def test_json_and_table():
-    scores = bleu.score(HYPOTHESES, REFERENCES, "de", resamples=20)
+    scores = bleu.score(HYPOTHESES, [REFERENCES], "de", resamples=20)
     sets = {"test": bleu.SetEvaluation(scores, 3, "averaged", {"beam": 4, "alpha": 0.6}, 1)}
     written = json.loads(json.dumps(bleu.to_json(sets)))
     assert written["sets"]["test"]["scores"][0]["name"] == "sacreBLEU"
@@ -144,3 +145,54 @@ def test_json_and_table():
     assert lines[0] == "test: 3 lines, checkpoint averaged, beam 4, alpha 0.6, 1 source lines truncated"
     assert len({line.index("[") for line in lines[1:5]}) == 1  # aligned
     assert f"{scores[0].value:.2f}" in lines[1] and scores[0].signature in lines[1]
+
+
+def test_two_word_lines_are_noted_and_not_just_zero():
+    lines = ["guten Tag", "gute Nacht"]
+    scores = bleu.score(lines, [lines], "de", resamples=10)
+    assert [score.value for score in scores] == [0, 0, 0, pytest.approx(100)]
+    note = "no translation has four words: BLEU has no 4-grams and is 0; see chrF"
+    assert [score.note for score in scores] == [note, note, note, ""]
+    sets = {"test": bleu.SetEvaluation(scores, 2, "averaged", {}, 0)}
+    assert f"\n  sacreBLEU, paper BLEU, lower-cased BLEU: {note}\n" in bleu.format_table(sets)
+    assert bleu.corpus_bleu(lines, lines, "de").note == note
+    assert bleu.from_json(json.loads(json.dumps(bleu.to_json(sets)))) == sets
+
+
+def test_one_line_has_no_interval():
+    scores = bleu.score(HYPOTHESES[:1], [REFERENCES[:1]], "de")
+    assert all(score.low is None and score.high is None and "|bs:" not in score.signature for score in scores)
+    sets = {"test": bleu.SetEvaluation(scores, 1, "averaged", {}, 0)}
+    table = bleu.format_table(sets)
+    assert "test: 1 line, averaged\n" in table and "[ " not in table and "interval" not in table
+    assert bleu.from_json(json.loads(json.dumps(bleu.to_json(sets)))) == sets
+
+
+def test_an_evaluation_of_an_earlier_version_has_no_notes():
+    scores = bleu.score(HYPOTHESES, [REFERENCES], "de", resamples=10)
+    values = bleu.to_json({"test": bleu.SetEvaluation(scores, 3, "averaged", {}, 0)})
+    values = json.loads(json.dumps(values))
+    for score in values["sets"]["test"]["scores"]:
+        del score["note"]
+    assert bleu.from_json(values)["test"].scores == scores
+
+
+def test_several_references_count_in_every_convention():
+    """Each line is right by one of two references, and by one alone not."""
+    lines = ["Er sagte nein und ging dann weg.", "Zwei Männer spielen heute im Park."]
+    first, second = [lines[0], "Zwei Frauen lesen."], ["Sie sagte ja.", lines[1]]
+    both = bleu.score(lines, [first, second], "de", resamples=10)
+    assert [score.value for score in both] == pytest.approx([100] * 4)
+    assert all(score.signature.startswith("nrefs:2|") for score in both)
+    for references in (first, second):
+        assert all(score.value < 90 for score in bleu.score(lines, [references], "de", resamples=10))
+
+
+def test_chinese_is_tokenised_in_every_convention():
+    """Nearly right: one character of 16 differs, in each line the last but one."""
+    hypotheses, references = ["我今天去了学校看我的老朋友们。"] * 2, ["我今天去了学校看我的老朋友啊。"] * 2
+    scores = bleu.score(hypotheses, [references], "zh", resamples=10)
+    assert all(score.value > 75 for score in scores)
+    assert all("|tok:zh|" in score.signature for score in scores[:3])
+    assert "tokenised by zh" in scores[1].description and "|pre:norm-punct+" in scores[1].signature
+    assert bleu.corpus_bleu(hypotheses, references, "zh").value == scores[0].value

@@ -18,7 +18,7 @@ CONFIG = from_dict({"data": {"name": "tiny", "tests": ["tiny_test"]}, "model": {
 SOURCES = ["A dog runs.", "<script>alert('no')</script>", "", "Ends\u2028here."]
 REFERENCES = ["Ein Hund läuft.", "<b>fett & gut</b>", "Leer.", "Endet\u2028hier."]
 TRANSLATIONS = ["Ein Hund läuft.", "<script>alert('no')</script>", "", "Endet hier."]
-SCORES = score(TRANSLATIONS, REFERENCES, "de", resamples=10)
+SCORES = score(TRANSLATIONS, [REFERENCES], "de", resamples=10)
 
 
 @pytest.fixture

@@ -41,17 +41,6 @@ def test_only_budgets_and_intervals_may_change_on_resuming(tmp_path):
     assert "train.steps" not in str(caught.value)
 
 
-@pytest.mark.parametrize("lost", ["vocab_size", "difficulty", "d_", "everything"])
-def test_a_key_that_a_run_has_lost_is_not_taken_for_its_default(tmp_path, lost):
-    run = RunDirectory(tmp_path / "base")
-    run.create(Config())
-    lines = run.config_path.read_text().split("\n")
-    run.config_path.write_text("" if lost == "everything" else "\n".join(x for x in lines if not x.startswith(lost)))
-    with pytest.raises(UserError, match=r"config\.toml: has no (data|model)\.") as caught:
-        run.load_config()
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [("file", "file: is a file"), ("file/run", "file: is a file"), ("x" * 300, "File name too long")],

@@ -1,4 +1,4 @@
-"""Doing what is left of a sweep, some runs at a time."""
+"""Does what is left of a sweep, some runs at a time."""
 
 import signal
 import time
@@ -6,79 +6,102 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vaswani.ablation.jobs import Job, Start
-from vaswani.ablation.progress import Progress
-from vaswani.ablation.sweep import Run
+from vaswani.ablation.progress import RunningJob, SweepProgress
+from vaswani.ablation.sweep import Sweep, SweepRun
 from vaswani.console import duration, say
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.training.signals import StopSignals
 
+POLL_SECONDS = 0.2
 SAVING_SECONDS = 60.0
 
 
-def work(
-    progress: Progress, start: Start, stop: StopSignals, show: Callable[[], None], after_each: Callable[[], object]
+def run_jobs(
+    progress: SweepProgress,
+    start: Start,
+    stop: StopSignals,
+    refresh: Callable[[], None],
+    after_each: Callable[[], object],
 ) -> None:
-    """Starts what is not finished, at most `progress.jobs` at a time, until all is done, has failed, or a stop comes.
+    """Starts every run that is not finished, at most `progress.jobs` at a time, and waits for all of them.
 
-    A run that another process holds, as one that a killed sweep left and that is still saving, is waited for.
+    If another process holds a run, it waits for that process. A sweep that was killed may have left one that is saving.
 
     Args:
-        start: begins a job.
-        stop: when it is received, running jobs are asked to save, and waited for.
-        show: is called several times a second.
+        progress: is kept up to date with what runs, is done, and has failed.
+        start: starts a job.
+        stop: when a signal is received, the running jobs are asked to save and no other is started.
+        refresh: is called several times a second.
         after_each: is called after each run that was finished.
     """
-    sweep, running = progress.sweep, progress.running
-    progress.done |= {run.name for run in sweep.runs if run.finished()}
-    waiting = [run for run in sweep.runs if run.name not in progress.done]
-    log_starts: dict[str, int] = {}
-    told: set[str] = set()
-    by_name = {run.name: run for run in sweep.runs}
-    stopping = False
+    progress.done |= {run.name for run in progress.sweep.runs if run.finished()}
+    waiting = [run for run in progress.sweep.runs if run.name not in progress.done]
+    announced: set[str] = set()
+    asked_to_save = False
     try:
-        while running or (waiting and not stop.received):
-            while waiting and len(running) < progress.jobs and not stop.received:
-                held = {run.name: holder for run in waiting if (holder := run.directory.holder())}
-                run = next((run for run in waiting if run.name not in held), None)
-                for name in held.keys() - told:
-                    say(f"{name}: in use by {held[name]}; its turn comes when that has left")
-                told |= held.keys()
+        while progress.running or (waiting and not stop.received):
+            while len(progress.running) < progress.jobs and not stop.received:
+                run = _next_free(waiting, announced)
                 if run is None:
                     break
                 waiting.remove(run)
-                run.directory.path.mkdir(parents=True, exist_ok=True)
-                log_starts[run.name] = run.log.stat().st_size if run.log.exists() else 0
-                running[run.name] = start(run.name, sweep.arguments(run), run.log)
-                say(f"{run.name}: {'going on' if run.steps() else 'started'} ({run.log})")
-            if stop.received and not stopping:
-                stopping = True
-                for job in running.values():
-                    job.stop()
-            for name, job in list(running.items()):
-                if (code := job.exit_code()) is not None:
-                    del running[name]
-                    if _note_end(progress, by_name[name], code, log_starts[name], stopping):
+                progress.running.append(_start_run(progress.sweep, run, start))
+            if stop.received and not asked_to_save:
+                asked_to_save = True
+                for running in progress.running:
+                    running.job.stop()
+            for running in list(progress.running):
+                code = running.job.exit_code()
+                if code is not None:
+                    progress.running.remove(running)
+                    if _record_end(progress, running, code, asked_to_save):
                         after_each()
-            show()
-            time.sleep(0.2)
+            refresh()
+            time.sleep(POLL_SECONDS)
     finally:
-        _leave_none_behind(list(running.values()), patience=0.0 if stopping else SAVING_SECONDS)
+        _end_all([running.job for running in progress.running], patience=0.0 if asked_to_save else SAVING_SECONDS)
 
 
-def _leave_none_behind(jobs: Sequence[Job], patience: float) -> None:
-    """After a fault of our own (our reader has gone, the disk is full) jobs may save; after a second signal not."""
+def _next_free(waiting: Sequence[SweepRun], announced: set[str]) -> SweepRun | None:
+    """The first run that no other process holds. Runs that are held are named once, and added to `announced`."""
+    free = None
+    for run in waiting:
+        holder = run.directory.holder()
+        if not holder:
+            free = free or run
+        elif run.name not in announced:
+            say(f"{run.name}: in use by {holder}; it is started when that process has ended")
+            announced.add(run.name)
+    return free
+
+
+def _start_run(sweep: Sweep, run: SweepRun, start: Start) -> RunningJob:
+    run.directory.path.mkdir(parents=True, exist_ok=True)
+    log_start = run.log.stat().st_size if run.log.exists() else 0
+    job = start(run.name, sweep.arguments(run), run.log)
+    say(f"{run.name}: {'going on' if run.steps() else 'started'} ({run.log})")
+    return RunningJob(run, job, log_start)
+
+
+def _end_all(jobs: Sequence[Job], patience: float) -> None:
+    """Leaves no job behind, whatever ended the sweep.
+
+    After a failure of the sweep itself (its output was closed, the disk is full) the jobs get `patience` seconds to
+    save. After a second signal they get none.
+    """
     deadline = time.monotonic() + patience
-    for job in jobs:
-        if patience:
+    if patience:
+        for job in jobs:
             job.stop()
     while time.monotonic() < deadline and any(job.exit_code() is None for job in jobs):
-        time.sleep(0.1)
+        time.sleep(POLL_SECONDS)
     for job in jobs:
         job.kill()
 
 
-def _note_end(progress: Progress, run: Run, code: int, log_start: int, stopping: bool) -> bool:
-    """Says how a run ended, and returns whether it is finished."""
+def _record_end(progress: SweepProgress, running: RunningJob, code: int, asked_to_save: bool) -> bool:
+    """Prints how a run ended, and returns whether it is finished."""
+    run = running.run
     result = run.finished()
     if result:
         progress.done.add(run.name)
@@ -88,22 +111,22 @@ def _note_end(progress: Progress, run: Run, code: int, log_start: int, stopping:
             f"{run.name}: done in {duration(result['seconds'])}: perplexity {perplexity}, BLEU {bleu:.2f} "
             f"({progress.line()})"
         )
-    elif stopping:
+    elif asked_to_save:
         say(f"{run.name}: stopped at step {run.steps():,}; the same command goes on from its last checkpoint")
     else:
-        progress.failed[run.name] = why(run.log, log_start, code)
+        progress.failed[run.name] = running.job.failure or why_failed(run.log, running.log_start, code)
         say(f"{run.name}: failed: {progress.failed[run.name]} ({run.log})")
     return result is not None
 
 
-def why(log: Path, start: int, code: int) -> str:
-    """The reason of a failure, from what the process wrote last."""
+def why_failed(log: Path, start: int, code: int) -> str:
+    """The reason of a failure, from the end of what the process wrote after byte `start` of its log."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
     if not log.exists():  # a job of a cluster that never began
         return f"exit code {code}"
     with open(log, "rb") as file:
         file.seek(start)
         lines = [line for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
     ours = [line.removeprefix("vaswani: ") for line in lines if line.startswith("vaswani: ")]
     return (ours or lines or [f"exit code {code}"])[-1].strip()

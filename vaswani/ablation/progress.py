@@ -1,32 +1,39 @@
-"""Where a sweep stands, for the person who waits."""
+"""How far a sweep is, for the person who waits."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import rich.progress
-from rich.console import Console
-
-from vaswani.ablation import estimate
 from vaswani.ablation.jobs import Job
-from vaswani.ablation.sweep import Sweep
-from vaswani.console import duration
+from vaswani.ablation.plan import measured_speed, seconds_left, side_by_side
+from vaswani.ablation.sweep import Sweep, SweepRun
+from vaswani.console import duration, progress_bar
 
 REFRESH_SECONDS = 2.0
 
 
+@dataclass(frozen=True)
+class RunningJob:
+    """A run that is being trained."""
+
+    run: SweepRun
+    job: Job
+    log_start: int
+    """The size of its log, in bytes, when it was started."""
+
+
 @dataclass
-class Progress:
+class SweepProgress:
     """What is running, done and failed."""
 
     sweep: Sweep
     vocab_size: int
     jobs: int
-    running: dict[str, Job] = field(default_factory=dict)
+    """Runs at a time."""
+    running: list[RunningJob] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Run -> why, of this start."""
+    """Run -> why, since this start of the sweep."""
     done: set[str] = field(default_factory=set)
 
     def steps(self) -> tuple[int, int]:
@@ -36,18 +43,16 @@ class Progress:
         return sum(made), wanted
 
     def seconds_left(self) -> float | None:
-        """By the speed of the runs so far, their translating not counted; None while there is nothing to go by."""
-        runs = self.sweep.runs
-        speed = estimate.measured_speed([s for run in runs if (s := run.speed())], self.vocab_size)
+        """By the speed of the runs so far, without their translating; None before the first updates."""
+        speed = measured_speed(self.sweep.runs, self.vocab_size)
         if speed is None:
             return None
-        open_runs = [run for run in runs if run.name not in self.done and run.name not in self.failed]
-        left = sum(estimate.seconds(run.config, self.vocab_size, speed, run.steps()) for run in open_runs)
-        return left / max(1, min(self.jobs, len(open_runs)))
+        left = [run for run in self.sweep.runs if run.name not in self.done and run.name not in self.failed]
+        return side_by_side([seconds_left(run, self.vocab_size, speed) for run in left], self.jobs)
 
     def line(self) -> str:
         """One line for all of it."""
-        now = [f"{r.name} {r.steps():,}/{r.config.train.steps:,}" for r in self.sweep.runs if r.name in self.running]
+        now = [f"{job.run.name} {job.run.steps():,}/{job.run.config.train.steps:,}" for job in self.running]
         left = self.seconds_left()
         parts = [f"{len(self.done)} of {len(self.sweep.runs)} runs done"]
         parts += [f"{len(self.failed)} failed"] if self.failed else []
@@ -57,22 +62,17 @@ class Progress:
 
 
 @contextmanager
-def shown(progress: Progress) -> Iterator[Callable[[], None]]:
-    """A bar with the whole sweep's state on a terminal; yields what brings it up to date."""
-    console = Console(stderr=True, markup=False, highlight=False)
-    bar = rich.progress.Progress(
-        rich.progress.BarColumn(bar_width=20), rich.progress.TextColumn("{task.description}", markup=False),
-        console=console, transient=True, disable=not sys.stderr.isatty(),
-    )  # fmt: skip
-    task = bar.add_task("")
-    shown_at = 0.0
+def progress_display(progress: SweepProgress) -> Iterator[Callable[[], None]]:
+    """A bar with the state of the whole sweep on a terminal. Yields the function that brings it up to date."""
+    drawn_at = 0.0
+    _, wanted = progress.steps()
+    with progress_bar("", total=wanted) as bar:
 
-    def show() -> None:
-        nonlocal shown_at
-        if not bar.disable and time.monotonic() - shown_at > REFRESH_SECONDS:
-            made, wanted = progress.steps()
-            bar.update(task, description=progress.line(), completed=made, total=wanted)
-            shown_at = time.monotonic()
+        def refresh() -> None:
+            nonlocal drawn_at
+            if not bar.hidden and time.monotonic() - drawn_at > REFRESH_SECONDS:
+                made, _ = progress.steps()
+                bar.update(made, progress.line())
+                drawn_at = time.monotonic()
 
-    with bar:
-        yield show
+        yield refresh

@@ -1,27 +1,27 @@
-"""What a sweep has found so far, row by row, beside the paper's."""
+"""What a sweep has measured so far, row by row, beside the paper's results."""
 
 import statistics as numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
-from vaswani.ablation import bootstrap
+from vaswani.ablation.bootstrap import differences
 from vaswani.ablation.rows import PAPER_BASE, Row
-from vaswani.ablation.sweep import Run, Sweep
+from vaswani.ablation.sweep import Sweep, SweepRun
 from vaswani.errors import UserError
+from vaswani.evaluation.metrics import Counts, bleu_note, line_counts, score_of
 from vaswani.evaluation.significance import RESAMPLES, Estimate
-from vaswani.files import write_json, write_text
 from vaswani.paper import costs
 from vaswani.paper.tables import Variation
 from vaswani.runs.translations import read_translations
 
 
 @dataclass(frozen=True)
-class Result:
-    """One finished run."""
+class SeedResult:
+    """One finished run: a row with one seed."""
 
     run: str
     seed: int
@@ -30,20 +30,20 @@ class Result:
     """Unsmoothed, of the whole validation set, at the last step."""
     bleu: float
     seconds: float
-    """Of training."""
+    """Of the training."""
 
 
 @dataclass(frozen=True)
 class RowResult:
-    """One row."""
+    """A row over all its seeds."""
 
     row: str
     settings: dict[str, Any]
     """The columns of Table 3, as they were run."""
     changed: dict[str, Any]
-    """Those that are not the base's."""
+    """The columns in which it differs from the base."""
     parameters: int
-    results: tuple[Result, ...]
+    results: tuple[SeedResult, ...]
     missing: dict[str, str]
     """Run -> "failed: …" or "step 300 of 1,500"."""
     perplexity: tuple[float, float | None] | None
@@ -55,13 +55,13 @@ class RowResult:
     paper_delta: float | None
     verdict: str
     note: str
-    """What the rule asks for and does not exist here."""
+    """`Row.note`."""
     same_as: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """All of it; `asdict` is the content of table3.json."""
+    """The whole table, and what its numbers are of; `to_json` is the content of table3.json."""
 
     name: str
     set_name: str
@@ -72,81 +72,79 @@ class Table:
     seeds: int
     resamples: int
     rows: tuple[RowResult, ...]
+    bleu_notes: dict[str, str] = field(default_factory=dict)
+    """Run -> what misleads about its BLEU."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-class Translations:
-    """Reads what runs translated, each once, and holds that all translated the same lines."""
+class TranslationCounts:
+    """The BLEU counts of each run's translation. Reads a run once, and checks that all have the same references."""
 
-    def __init__(self) -> None:
+    def __init__(self, metric: BLEU) -> None:
+        self.metric = metric
         self._references: tuple[Path, list[str]] | None = None
-        self._known: dict[str, bootstrap.Statistics] = {}
+        self._counts: dict[str, Counts] = {}
 
-    def of(self, run: Run) -> bootstrap.Statistics:
-        if run.name not in self._known:
+    def of(self, run: SweepRun) -> Counts:
+        """[lines, counts] of a run that has translated its set."""
+        if run.name not in self._counts:
             _, references, hypotheses = read_translations(run.directory, run.set_name)
             self._references = self._references or (run.directory.path, references)
             if references != self._references[1]:
                 raise UserError(
                     f"{run.directory.path}: its {run.set_name} has other references than that of {self._references[0]}"
                 )
-            self._known[run.name] = bootstrap.statistics(hypotheses, references)
-        return self._known[run.name]
+            self._counts[run.name] = line_counts(self.metric, hypotheses, [references])
+        return self._counts[run.name]
 
 
-def collect(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, translations: Translations) -> Table:
+def collect(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, counts: TranslationCounts) -> Table:
     """The table of the runs that are finished.
 
     Args:
         failed: run -> why, of those that failed in this start.
     """
-    found: dict[str, tuple[Result, ...]] = {}
+    results: dict[str, tuple[SeedResult, ...]] = {}
     missing: dict[str, dict[str, str]] = {}
-    counts = {}
+    of_row: dict[str, list[Counts]] = {}
+    bleu_notes = {}
     for row in sweep.rows:
         runs = [sweep.run_of(row, k) for k in range(sweep.seeds)]
-        found[row.name] = tuple(r for run in runs if (r := _result(run, translations)))
-        done = {result.run for result in found[row.name]}
+        results[row.name] = tuple(result for run in runs if (result := _seed_result(run, counts)))
+        done = {result.run for result in results[row.name]}
         missing[row.name] = {run.name: _why_missing(run, failed) for run in runs if run.name not in done}
-        counts[row.name] = [translations.of(run) for run in runs if run.name in done]
+        of_row[row.name] = [counts.of(run) for run in runs if run.name in done]
+        bleu_notes |= {run.name: note for run in runs if run.name in done and (note := bleu_note(counts.of(run)))}
     base, *others = sweep.rows
-    compared = {row.name: counts[row.name] for row in others if row.same_as != base.name and counts[row.name]}
-    deltas = bootstrap.differences(counts[base.name], compared) if counts[base.name] and compared else {}
-    lines = max((len(runs[0]) for runs in counts.values() if runs), default=0)
-    rows = tuple(
-        _row_result(row, base, vocab_size, found[row.name], missing[row.name], deltas.get(row.name))
-        for row in sweep.rows
-    )
+    compared = {row.name: of_row[row.name] for row in others if row.same_as != base.name and of_row[row.name]}
+    deltas = differences(counts.metric, of_row[base.name], compared) if of_row[base.name] and compared else {}
     return Table(
-        sweep.directory.path.name, sweep.set_name, lines, _signature(), asdict(sweep.base.decode), sweep.seeds,
-        RESAMPLES, rows,
-    )  # fmt: skip
-
-
-def write(sweep: Sweep, failed: Mapping[str, str], vocab_size: int, translations: Translations) -> Table:
-    """Collects the table and writes it into the sweep's directory, in every form."""
-    from vaswani.ablation import layout, picture
-
-    table = collect(sweep, failed, vocab_size, translations)
-    path = sweep.directory.path / "table3"
-    write_json(path.with_suffix(".json"), table.to_json())
-    write_text(path.with_suffix(".md"), layout.to_markdown(table))
-    write_text(path.with_suffix(".csv"), layout.to_csv(table))
-    picture.draw(table, path.with_suffix(".png"))
-    return table
+        name=sweep.directory.path.name,
+        set_name=sweep.set_name,
+        lines=max((len(runs[0]) for runs in of_row.values() if runs), default=0),
+        signature=_signature(counts.metric),
+        decode=asdict(sweep.base.decode),
+        seeds=sweep.seeds,
+        resamples=RESAMPLES,
+        rows=tuple(
+            _row_result(row, base, vocab_size, results[row.name], missing[row.name], deltas.get(row.name))
+            for row in sweep.rows
+        ),
+        bleu_notes=bleu_notes,
+    )
 
 
 def verdict(ours: Estimate | None, paper: float | None) -> str:
-    """Whether a difference has the paper's sign, as far as its interval can tell.
+    """Whether a difference has the paper's sign; "cannot tell" where its interval holds 0, or it has none.
 
     >>> verdict(Estimate(-1.0, -1.5, -0.5), -0.9), verdict(Estimate(-0.2, -0.6, 0.3), -0.9)
     ('agrees', 'cannot tell')
     """
     if ours is None:
         return ""
-    if ours.low <= 0 <= ours.high:
+    if ours.low is None or ours.high is None or ours.low <= 0 <= ours.high:
         return "cannot tell"
     if paper is None:
         return "better" if ours.value > 0 else "worse"
@@ -156,7 +154,12 @@ def verdict(ours: Estimate | None, paper: float | None) -> str:
 
 
 def _row_result(
-    row: Row, base: Row, vocab_size: int, results: tuple[Result, ...], missing: dict[str, str], delta: Estimate | None
+    row: Row,
+    base: Row,
+    vocab_size: int,
+    results: tuple[SeedResult, ...],
+    missing: dict[str, str],
+    delta: Estimate | None,
 ) -> RowResult:
     paper = row.paper
     paper_delta = None if paper is None or paper is PAPER_BASE else round(paper.bleu - PAPER_BASE.bleu, 2)
@@ -178,15 +181,15 @@ def _row_result(
     )
 
 
-def _result(run: Run, translations: Translations) -> Result | None:
+def _seed_result(run: SweepRun, counts: TranslationCounts) -> SeedResult | None:
     record = run.finished()
     if record is None:
         return None
-    bleu = bootstrap.bleu(translations.of(run))
-    return Result(run.name, run.config.train.seed, record["step"], record["perplexity"], bleu, record["seconds"])
+    bleu = score_of(counts.metric, counts.of(run))
+    return SeedResult(run.name, run.config.train.seed, record["step"], record["perplexity"], bleu, record["seconds"])
 
 
-def _why_missing(run: Run, failed: Mapping[str, str]) -> str:
+def _why_missing(run: SweepRun, failed: Mapping[str, str]) -> str:
     if run.name in failed:
         return f"failed: {failed[run.name]}"
     steps = run.steps()
@@ -204,7 +207,6 @@ def _mean_and_spread(values: Sequence[float]) -> tuple[float, float | None] | No
     return numbers.mean(values), numbers.stdev(values) if len(values) > 1 else None
 
 
-def _signature() -> str:
-    metric = BLEU()
-    metric.corpus_score(["a"], [["a"]])  # it knows its number of references only then
+def _signature(metric: BLEU) -> str:
+    metric.corpus_score(["a"], [["a"]])  # before its first score it does not know the number of references
     return str(metric.get_signature())

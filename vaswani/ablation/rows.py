@@ -1,11 +1,12 @@
 """The rows of Table 3 as changes of any base configuration.
 
-There is one rule, and `paper.TABLE_3` is its data: a size that a row states (N, d_model, d_ff, h, d_k, d_v, steps) is
-the base's size in the paper's proportion (A1: h / 8, d_k · 8, d_v · 8); a probability or a kind (P_drop, ε_ls,
-positions) is taken as it stands. On `configs/base.toml` that gives the paper's rows, written out in `configs/table3/`.
+There is one rule, and `paper.tables.TABLE_3` is its data. A size that a row states (N, d_model, d_ff, h, d_k, d_v,
+steps) is the base's size in the paper's proportion (A1: h / 8, d_k · 8, d_v · 8). A probability or a kind (P_drop,
+ε_ls, positions) is taken as it stands. On `configs/base.toml` this gives the paper's rows, written out in
+`configs/table3/`.
 
-A size that does not divide becomes the nearest that exists. Where a row states h, its d_k and d_v follow the h that was
-taken, so that h·d_k and h·d_v stay what the row means: the rows (A) keep the amount of computation.
+A size that does not divide becomes the nearest size that exists. Where a row states h, its d_k and d_v are computed
+from the h that was taken: so h·d_k and h·d_v stay those of the row, and the rows (A) keep the amount of computation.
 """
 
 import tomllib
@@ -29,7 +30,7 @@ COLUMNS = {
     "steps": "train.steps",
     "positions": "model.positions",
 }
-"""Of the table: the setting that each shows."""
+"""Column of the table -> the setting that it shows."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Row:
     name: str
     config: Config
     note: str = ""
-    """What the table's columns do not say: "h would be 0.5; the nearest …", or what a row of one's own changes."""
+    """What no column shows: "h would be 0.5; the nearest …", or what a row from a file changes."""
     same_as: str = ""
-    """An earlier row that is the same model trained alike, so that its runs serve both."""
+    """An earlier row with the same configuration: its runs are used for both."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def rows(base: Config, names: Sequence[str]) -> list[Row]:
 
     Args:
         base: the configuration that the rows change.
-        names: groups ("A"), single rows ("A1", "big"), or TOML files with the keys that a row of one's own changes.
+        names: groups ("A"), single rows ("A1", "big"), or TOML files with the keys that another row changes.
 
     Raises:
         UserError: there is no such row, or it cannot exist around this base.
@@ -78,11 +79,11 @@ def rows(base: Config, names: Sequence[str]) -> list[Row]:
             wanted.add(name)
         elif name not in files:
             raise UserError(
-                f"--rows {name}: no such row; choose of {', '.join(GROUPS)}, single rows as A1, or a row of your own "
-                "as a TOML file"
+                f"--rows {name}: no such row; choose groups ({', '.join(GROUPS)}), single rows (A1), or a TOML file "
+                "with a row of your own"
             )
-    found = {"base": Row("base", base)}
-    for variation in TABLE_3[1:]:  # all of them: which row's runs serve another must not depend on what was asked for
+    made = {"base": Row("base", base)}
+    for variation in TABLE_3[1:]:  # all of them, so that `same_as` does not depend on which rows are wanted
         try:
             config, missing = vary(base, variation)
         except UserError:
@@ -90,21 +91,21 @@ def rows(base: Config, names: Sequence[str]) -> list[Row]:
                 raise
             continue
         note = f"{missing}; the nearest size that exists is taken" if missing else ""
-        found[variation.row] = Row(variation.row, config, note, _first_equal(config, found))
+        made[variation.row] = Row(variation.row, config, note, _first_equal(config, made))
     for file in files:
         name, config = Path(file).stem, _from_file(base, Path(file))
-        if name in found:
+        if name in made:
             raise UserError(f"--rows {file}: there is a row {name!r} already; give the file another name")
-        found[name] = Row(name, config, _further_changes(base, config), _first_equal(config, found))
+        made[name] = Row(name, config, _further_changes(base, config), _first_equal(config, made))
         wanted.add(name)
-    return [row for name, row in found.items() if name in wanted]
+    return [row for name, row in made.items() if name in wanted]
 
 
 def vary(base: Config, variation: Variation) -> tuple[Config, str]:
     """A row of the paper's around `base`.
 
     Returns:
-        Its configuration, and what the rule asks for where that does not exist ("" where it does).
+        Its configuration, and the sizes that the rule asks for and that do not exist ("" if all exist).
 
     >>> vary(Config(), PAPER_ROWS["A1"])[0].model.d_k
     512
@@ -116,15 +117,15 @@ def vary(base: Config, variation: Variation) -> tuple[Config, str]:
         return Fraction(stated.get(name, 1), getattr(PAPER_BASE, name) if name in stated else 1) * before[name]
 
     sizes: dict[str, int] = {}
-    wishes = []
+    inexact = []
     for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "steps"):
         if name in stated:
-            wish = exact(name)
+            wanted_size = exact(name)
             if name in ("d_k", "d_v") and "h" in stated:
-                wish *= exact("h") / sizes["h"]
-            sizes[name] = _nearest(wish, 2 if name == "d_model" else 1)  # sines and cosines come in pairs
-            if sizes[name] != wish:
-                wishes.append(f"{name} would be {float(wish):.4g}")
+                wanted_size *= exact("h") / sizes["h"]
+            sizes[name] = _nearest(wanted_size, 2 if name == "d_model" else 1)  # sines and cosines come in pairs
+            if sizes[name] != wanted_size:
+                inexact.append(f"{name} would be {float(wanted_size):.4g}")
     model, train = asdict(base.model), asdict(base.train)
     model |= {name: value for name, value in sizes.items() if name != "steps"}
     model |= {name: stated[name] for name in ("P_drop", "positions") if name in stated}
@@ -134,7 +135,7 @@ def vary(base: Config, variation: Variation) -> tuple[Config, str]:
         train["steps"] = sizes["steps"]
         train["max_minutes"] *= float(exact("steps") / before["steps"])
     values = config_module.to_dict(base) | {"model": model, "train": train}
-    return config_module.from_dict(values, where=f"row {variation.row}"), "; ".join(wishes)
+    return config_module.from_dict(values, where=f"row {variation.row}"), "; ".join(inexact)
 
 
 def with_seed(config: Config, k: int) -> Config:
@@ -142,8 +143,8 @@ def with_seed(config: Config, k: int) -> Config:
     return replace(config, train=replace(config.train, seed=config.train.seed + k))
 
 
-def _nearest(wish: Fraction, unit: int) -> int:
-    return unit * max(1, int(wish / unit + Fraction(1, 2)))
+def _nearest(wanted_size: Fraction, unit: int) -> int:
+    return unit * max(1, int(wanted_size / unit + Fraction(1, 2)))
 
 
 def _first_equal(config: Config, rows: dict[str, Row]) -> str:
@@ -151,14 +152,14 @@ def _first_equal(config: Config, rows: dict[str, Row]) -> str:
 
 
 def _further_changes(base: Config, config: Config) -> str:
-    """Those that are no column of Table 3."""
+    """The changed settings that have no column in Table 3."""
     changed = config_module.differences(base, config).items()
     return ", ".join(f"{key} = {value}" for key, (_, value) in changed if key not in COLUMNS.values())
 
 
 def _from_file(base: Config, path: Path) -> Config:
-    """`base` with the keys of a file; what the file extends does not count."""
-    config_module.load(path)  # explains what is wrong with it
+    """`base` with the keys of a file; those of a file that it extends are left out."""
+    config_module.load(path)  # raises UserError if the file is wrong
     changes = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     changes.pop("extends", None)
     values = config_module.to_dict(base)

@@ -1,4 +1,4 @@
-"""The runs of a sweep: which there are, and how far each is.
+"""The runs of a sweep: which runs it has, and how far each is.
 
 runs/NAME-table3/
     base.toml                    the base configuration that all rows change
@@ -22,34 +22,28 @@ from vaswani.files import read_json, write_json, write_text
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.events import read_events
-from vaswani.schema import Config
-
-# What may change between two starts of a sweep, because no result depends on it.
-FREE_BETWEEN_STARTS = {
-    "data.dir", "data.tests", "train.log_every", "train.valid_lines", "train.checkpoint_every",
-    "train.checkpoint_minutes", "train.keep_last", "train.average_last", "decode.batch_tokens",
-}  # fmt: skip
+from vaswani.schema import MAY_DIFFER, Config
 
 
 @dataclass(frozen=True)
-class Run:
-    """One training: a row and the number of its seed."""
+class SweepRun:
+    """One training of a sweep: a row with one seed."""
 
     name: str
     config: Config
     directory: RunDirectory
     set_name: str
-    """The set that it is to be scored on."""
+    """The set whose translation is scored."""
 
     def steps(self) -> int:
-        """Updates made so far; logged ones, so a few may be lost with a process that was killed."""
+        """Updates made so far, by the log: a process that was killed may have made a few more."""
         return max((event["step"] for event in read_events(self.directory.metrics_path)), default=0)
 
-    def speed(self) -> tuple[Config, int, float] | None:
+    def timing(self) -> tuple[int, float] | None:
         """Updates and the seconds they took, validation included; None before the first are logged."""
         timed = [event for event in read_events(self.directory.metrics_path) if event.get("elapsed_s")]
         last = max(timed, key=lambda event: event["step"], default=None)
-        return (self.config, last["step"], last["elapsed_s"]) if last else None
+        return (last["step"], last["elapsed_s"]) if last else None
 
     def finished(self) -> dict[str, Any] | None:
         """Step, perplexity and seconds of a run that is trained to its end and scored at that step; else None."""
@@ -59,15 +53,15 @@ class Run:
         record = read_json(end)
         scored = read_evaluation(self.directory.evaluation_path).get(self.set_name)
         decode = config_module.to_dict(self.config.decode)
-        free = {key.removeprefix("decode.") for key in FREE_BETWEEN_STARTS}
-        current = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
-        bounds = record.get("bounds") == bounds_of(self.config)  # those of a row's own file may have changed
-        alike = (
+        free = {key.removeprefix("decode.") for key in MAY_DIFFER["sweep"]}
+        newest = checkpoints.steps(self.directory.checkpoints)[-1:] == [record["step"]]
+        same_bounds = record.get("bounds") == bounds_of(self.config)  # a row's own file may have changed
+        same_scoring = (
             scored is not None
             and scored.checkpoint == f"step {record['step']}"
             and all(scored.decode.get(key) == value for key, value in decode.items() if key not in free)
         )
-        return record if current and bounds and alike else None
+        return record if newest and same_bounds and same_scoring else None
 
     @property
     def log(self) -> Path:
@@ -85,30 +79,31 @@ class Sweep:
     set_name: str
     """The set whose BLEU the table shows."""
 
-    def run_of(self, row: Row, k: int) -> Run:
-        """The k-th run of a row; of the row it equals, if it equals one."""
+    def run_of(self, row: Row, k: int) -> SweepRun:
+        """The k-th run of a row, or of the earlier row that is the same model."""
         name = f"{row.same_as or row.name}-seed{k}"
-        return Run(name, with_seed(row.config, k), RunDirectory(self.directory.path / name), self.set_name)
+        return SweepRun(name, with_seed(row.config, k), RunDirectory(self.directory.path / name), self.set_name)
 
     @cached_property
-    def runs(self) -> list[Run]:
-        """All of them once; every row's first seed before any row's second, so that an early table has every row."""
+    def runs(self) -> list[SweepRun]:
+        """Each run once. Every row's first seed comes before any row's second, so that an early table has every row."""
         each = [self.run_of(row, k) for k in range(self.seeds) for row in self.rows]
         return list({run.name: run for run in each}.values())
 
     def vocab_size(self, prepared: Path) -> int:
-        """Of the prepared corpus, or before that what the configuration asks for."""
+        """The prepared corpus's; before the corpus is prepared, what the configuration asks for."""
         path = prepared / self.base.data.name
         return PreparedCorpus.open(path).tokenizer.vocab_size if path.exists() else self.base.data.vocab_size
 
-    def arguments(self, run: Run) -> list[str]:
-        """The command that makes a run, with what differs from the base in view."""
+    def arguments(self, run: SweepRun) -> list[str]:
+        """The command that makes a run: the base, and every setting in which the run differs from it."""
         command = ["ablate-run", str(self._base_path), "--run", str(run.directory.path), "--set", self.set_name]
         for key, (_, value) in config_module.differences(self.base, run.config).items():
             command += [f"--{key.replace('_', '-')}", str(value)]
         return command
 
     def check_set(self) -> None:
+        """Raises UserError if the corpus has no set of this name."""
         data = self.base.data
         if self.set_name not in (data.valid, *data.tests):
             raise UserError(
@@ -117,10 +112,10 @@ class Sweep:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Holds the directory for one sweep, and its base configuration for all that come.
+        """Holds the directory for one sweep, and stores the base configuration that later starts must have.
 
         Raises:
-            UserError: another sweep is at work here, or runs of other configurations are here.
+            UserError: another sweep uses the directory, or it has runs of other configurations.
         """
         with self.directory.lock():
             self._check_same_base()
@@ -133,12 +128,11 @@ class Sweep:
     def _check_same_base(self) -> None:
         if not self._base_path.exists():
             return
-        before = config_module.load(self._base_path)
-        changed = config_module.differences(before, self.base).items()
-        refused = [f"{k} = {old!r} there, {new!r} now" for k, (old, new) in changed if k not in FREE_BETWEEN_STARTS]
+        stored = config_module.load_stored(self._base_path)
+        refused = config_module.refused_differences(stored, self.base, "sweep")
         if refused and any(self.directory.path.glob("*/config.toml")):
             raise UserError(
-                f"{self.directory.path}: its runs are of another base configuration ({'; '.join(refused)}); "
+                f"{self.directory.path}: its runs have another base configuration ({refused}); "
                 "set it as it was, or choose another directory with --run"
             )
 
@@ -147,8 +141,8 @@ class Sweep:
         return self.directory.path / "base.toml"
 
 
-def note_finished(run: RunDirectory) -> None:
-    """Records that a run is trained to its end: where, its perplexity there, and how long it took."""
+def record_finished(run: RunDirectory) -> None:
+    """Records that a run is trained to its end: the last step, its perplexity, and how long the training took."""
     step = checkpoints.steps(run.checkpoints)[-1]
     perplexity = None
     for event in read_events(run.metrics_path):

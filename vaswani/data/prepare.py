@@ -33,6 +33,9 @@ from vaswani.schema import Config, DataConfig, ToyConfig
 
 T = TypeVar("T")
 
+PREPARED = Path("prepared")
+"""Where prepared corpora are, below the working directory."""
+
 # More pairs would hardly change the pieces, and SentencePiece keeps what it learns from in memory.
 LEARN_FROM_PAIRS = 1_000_000
 LONGEST_NAME = 200  # bytes; file systems allow 255, and endings are added
@@ -112,7 +115,7 @@ class PreparedCorpus:
             )
 
 
-def prepare(config: Config, root: Path = Path("prepared")) -> PreparedCorpus:
+def prepare(config: Config, root: Path = PREPARED) -> PreparedCorpus:
     """Reads the text, cleans the training set, learns the joint encoding, encodes; or finds all that done.
 
     A corpus of that name is used again if it was prepared alike; where the text is read from (`data.dir`) may differ,
@@ -278,7 +281,8 @@ def _essentials(data: DataConfig) -> DataConfig:
     """The configuration without what the training pairs and the tokenizer do not depend on."""
     splits = {name: data.splits.get(name, name) for name in (data.train, data.valid)}
     toy = data.toy if data.corpus == "toy" else ToyConfig()
-    return replace(data, name="", dir="", tests=(), splits=splits, toy=toy)
+    tokenizer = data.tokenizer and os.path.abspath(data.tokenizer)  # once it was stored as it was given
+    return replace(data, name="", dir="", tests=(), splits=splits, toy=toy, tokenizer=tokenizer)
 
 
 def _check_sources(corpus: PreparedCorpus, data: DataConfig) -> None:

@@ -1,25 +1,34 @@
 """Scores of translations in four conventions, each named, each with its signature and a bootstrap interval.
 
-BLEU moves by a point and more with the convention: tokenisation, case, how German compounds and quotes are treated.
+BLEU changes by a point or more with the convention: tokenisation, case, how German compounds and quotes are treated.
 So a score is never given without its convention.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
-from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from vaswani.errors import UserError
-from vaswani.evaluation.significance import RESAMPLES, SEED, bootstrap, check_counts
+from vaswani.evaluation.metrics import (
+    Metric,
+    References,
+    bleu_metric,
+    bleu_note,
+    check_lines,
+    language_of,
+    line_counts,
+    score_of,
+    tokeniser_of,
+)
+from vaswani.evaluation.significance import RESAMPLES, SEED, bootstrap
 from vaswani.files import read_json
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -34,19 +43,21 @@ class Score:
     """Which convention, in a word or two; the same in every run."""
     value: float
     """0 to 100."""
-    low: float
-    """Lower end of the 95% bootstrap interval."""
-    high: float
+    low: float | None
+    """Lower end of the 95% bootstrap interval; None for a set of one line, which has none."""
+    high: float | None
     """Upper end of it."""
     signature: str
     """sacreBLEU's, with a field `pre` where the text was changed before sacreBLEU saw it."""
     description: str
     """The convention in a sentence."""
+    note: str = ""
+    """What misleads about the value; usually empty."""
 
 
 @dataclass(frozen=True)
 class SetEvaluation:
-    """All that is known of one translated set."""
+    """The scores of one translated set, and what they are of."""
 
     scores: Annotated[tuple[Score, ...], Field(min_length=1)]
     lines: int
@@ -59,37 +70,47 @@ class SetEvaluation:
     """Source lines that were longer than the longest allowed and lost their ends."""
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """Cased BLEU by sacreBLEU with its default (13a) tokenisation, without an interval, and its signature.
+class CorpusBleu(NamedTuple):
+    """BLEU of one set, without an interval."""
 
-    >>> corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."])[1].split("|version")[0]
+    value: float
+    """0 to 100."""
+    signature: str
+    note: str
+    """What misleads about the value; usually empty."""
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], target: str) -> CorpusBleu:
+    """Cased BLEU by sacreBLEU of raw text, with the tokeniser of the target language.
+
+    >>> corpus_bleu(["The cat sat on the mat."], ["The cat sat on the mat."], "en").signature.split("|version")[0]
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp'
 
     Raises:
-        UserError: unequal counts, or none.
+        UserError: unequal numbers of lines, or none, or the tokeniser is not installed.
     """
-    check_counts(hypotheses, references)
-    metric = BLEU(force=True)
-    value = metric.corpus_score(hypotheses, [references]).score
-    return value, str(metric.get_signature())
+    metric = bleu_metric(target)
+    counts = line_counts(metric, hypotheses, [references])
+    return CorpusBleu(score_of(metric, counts), str(metric.get_signature()), bleu_note(counts))
 
 
 def score(
     hypotheses: Sequence[str],
-    references: Sequence[str],
-    target_language: str,
+    references: References,
+    target: str,
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> tuple[Score, ...]:
     """Scores raw translations against raw references in every convention.
 
-    Empty lines take part: a missing translation costs brevity and recall, a translation of nothing costs precision
+    Empty lines are scored too: a missing translation costs brevity and recall, a translation of nothing costs precision
     (but not in sacreBLEU's chrF, which counts no n-grams of a translation whose reference has none).
 
     Args:
         hypotheses: the translations, one a line, untokenised.
-        references: the reference file's own lines, never text that went through a tokenizer's ids.
-        target_language: as "de"; decides Moses' abbreviations and apostrophes, and whether compounds are split.
+        references: references[k][i] is the k-th reference of line i: the lines of the reference files themselves,
+            never text that went through a tokenizer's ids.
+        target: the target language, as "de"; decides how text is tokenised, and whether compounds are split.
         resamples: bootstrap samples for the intervals.
         seed: of the bootstrap.
 
@@ -97,51 +118,85 @@ def score(
         "sacreBLEU", "paper BLEU", "lower-cased BLEU" and "chrF", in this order.
 
     Raises:
-        UserError: unequal counts, or none.
+        UserError: unequal numbers of lines, or none, or the tokeniser of the language is not installed.
     """
-    check_counts(hypotheses, references)
+    check_lines(hypotheses, references)
+    return tuple(_score(convention, hypotheses, references, resamples, seed) for convention in _conventions(target))
 
-    def scored(
-        name: str, metric: Metric, hyps: Iterable[str], refs: Iterable[str], pre: str, description: str
-    ) -> Score:
-        estimate = bootstrap(metric, list(hyps), list(refs), resamples, seed)
-        signature = metric.get_signature()
-        signature.update("pre", pre or None)
-        return Score(name, estimate.value, estimate.low, estimate.high, str(signature), description)
 
-    paper_hypothesis, paper_reference = paper_convention(target_language)
-    lowered = lowercase_convention(target_language)
-    # As multi-bleu.perl, by which published scores of tokenised text were made: no tokenisation, no smoothing.
-    tokenised_bleu = partial(BLEU, tokenize="none", smooth_method="none", force=True)
-    moses = f"sacremoses[{version('sacremoses')},{target_language}]"
-    return (
-        scored(
-            "sacreBLEU", BLEU(force=True), hypotheses, references, "", "Cased BLEU of the raw text, tokenised by 13a."
-        ),
-        scored(
-            "paper BLEU",
-            tokenised_bleu(),
-            map(paper_hypothesis, hypotheses),
-            map(paper_reference, references),
-            f"quotes+hyp-punct+{moses}+compounds" if target_language == "de" else f"norm-punct+{moses}",
-            "The convention of the paper's Table 2: cased, Moses-tokenised, compounds split at hyphens; the quotes "
-            '„ “ ” count as " on both sides, and other Unicode punctuation is replaced in the translation only (as in '
-            "T2T's script since 2018)."
-            if target_language == "de"
-            else "Cased, Moses-tokenised, punctuation and quotes normalised on both sides; what the paper did in "
-            "languages other than German is not known.",
-        ),
-        scored(
-            "lower-cased BLEU",
-            tokenised_bleu(lowercase=True),
-            map(lowered, hypotheses),
-            map(lowered, references),
-            f"lower+norm-punct+{moses}",
-            "Both sides lower-cased, their punctuation and quotes normalised, and tokenised by Moses, as the text that "
-            "published Multi30k scores are computed on.",
-        ),
-        scored("chrF", CHRF(), hypotheses, references, "", "Character 6-gram F-score (chrF2) of the raw text, cased."),
+@dataclass(frozen=True)
+class _Convention:
+    """How a score is computed: what is done to the text first, and by which metric."""
+
+    name: str
+    metric: Metric
+    description: str
+    hypothesis: Callable[[str], str] = str
+    """Applied to each line of the translation; by default nothing."""
+    reference: Callable[[str], str] = str
+    changes: str = ""
+    """What these two do, for the signature."""
+
+
+def _score(
+    convention: _Convention, hypotheses: Sequence[str], references: References, resamples: int, seed: int
+) -> Score:
+    metric = convention.metric
+    counts = line_counts(
+        metric,
+        [convention.hypothesis(line) for line in hypotheses],
+        [[convention.reference(line) for line in lines] for lines in references],
     )
+    estimate = bootstrap(metric, counts, resamples, seed)
+    signature = metric.get_signature()
+    signature.update("pre", convention.changes or None)
+    return Score(
+        name=convention.name,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        signature=str(signature),
+        description=convention.description,
+        note=bleu_note(counts) if isinstance(metric, BLEU) else "",
+    )
+
+
+def _conventions(target: str) -> list[_Convention]:
+    tokeniser = tokeniser_of(target)
+    cased = _Convention("sacreBLEU", bleu_metric(target), f"Cased BLEU of the raw text, tokenised by {tokeniser}.")
+    chrf = _Convention("chrF", CHRF(), "Character 6-gram F-score (chrF2) of the raw text, cased.")
+    return [cased, _paper(target), _lower_cased(target), chrf]
+
+
+def _paper(target: str) -> _Convention:
+    by_moses = _moses_tokenises(target)
+    tokens = "Moses-tokenised" if by_moses else f"tokenised by {tokeniser_of(target)}"
+    changes = f"norm-punct+{_moses(target)}"
+    description = (
+        f"Cased, {tokens}, punctuation and quotes normalised on both sides; what the paper did in languages other than "
+        "German is not known."
+    )
+    if language_of(target) == "de":
+        changes = f"quotes+hyp-punct+{_moses(target)}+compounds"
+        description = (
+            "The convention of the paper's Table 2: cased, Moses-tokenised, compounds split at hyphens. The quotes "
+            '„ “ ” count as " on both sides. Other Unicode punctuation is replaced in the translation only, as in '
+            "T2T's script since 2018."
+        )
+    # As multi-bleu.perl, by which published scores of tokenised text were made: no smoothing.
+    metric = bleu_metric(target, tokenise=not by_moses, smooth_method="none")
+    return _Convention("paper BLEU", metric, description, *paper_convention(target), changes)
+
+
+def _lower_cased(target: str) -> _Convention:
+    by_moses = _moses_tokenises(target)
+    metric = bleu_metric(target, tokenise=not by_moses, smooth_method="none", lowercase=True)
+    tokens = f"tokenised by {tokeniser_of(target)}."
+    if by_moses:
+        tokens = "tokenised by Moses, as the text that published Multi30k scores are computed on."
+    description = f"Both sides lower-cased, their punctuation and quotes normalised, and {tokens}"
+    lowered = lowercase_convention(target)
+    return _Convention("lower-cased BLEU", metric, description, lowered, lowered, f"lower+norm-punct+{_moses(target)}")
 
 
 def split_compounds(tokens: str) -> str:
@@ -153,23 +208,23 @@ def split_compounds(tokens: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)
 
 
-def paper_convention(target_language: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
+def paper_convention(target: str) -> tuple[Callable[[str], str], Callable[[str], str]]:
     """The convention of the paper's BLEU, as functions of a raw hypothesis line and of a raw reference line.
 
     T2T's script replaces Unicode punctuation in the hypothesis only, and its table has “ and ” but not „. The reference
     it was used with had all three as plain ", and so had the text that the paper's models were trained on. Here quotes
     are made plain on both sides: otherwise each „ that a model learns from raw text would count as an error.
-    Moses' escapes (&quot; and the like) are kept, as in the script; being one-to-one they change no score.
+    Moses' escapes (&quot; and others) are kept, as in the script: each stands for one character, so no score changes.
 
-    The script is for German. In other languages both sides have their punctuation normalised alike by Moses, so that
-    neither « » nor ’ costs anything.
+    The script is for German. In other languages Moses normalises the punctuation of both sides, so that neither « » nor
+    ’ costs anything.
     """
-    tokenize, normalizer = _moses_tokenizer(target_language), MosesPunctNormalizer(target_language)
+    tokenize, normalizer = _moses_tokenizer(target), MosesPunctNormalizer(language_of(target))
 
     def normalized(line: str) -> str:
         return tokenize(normalizer.normalize(line))
 
-    if target_language != "de":
+    if language_of(target) != "de":
         return normalized, normalized
 
     def reference(line: str) -> str:
@@ -181,16 +236,27 @@ def paper_convention(target_language: str) -> tuple[Callable[[str], str], Callab
     return hypothesis, reference
 
 
-def lowercase_convention(target_language: str) -> Callable[[str], str]:
+def lowercase_convention(target: str) -> Callable[[str], str]:
     """Lower case, then Moses' normalised punctuation, then its tokens: Multi30k's own `task1-tokenize.sh`."""
-    tokenize, normalizer = _moses_tokenizer(target_language), MosesPunctNormalizer(target_language)
+    tokenize, normalizer = _moses_tokenizer(target), MosesPunctNormalizer(language_of(target))
     return lambda line: tokenize(normalizer.normalize(line.lower()))
 
 
-def _moses_tokenizer(language: str) -> Callable[[str], str]:
-    """A line as its tokens with single spaces between."""
-    tokenizer = MosesTokenizer(language)
+def _moses_tokenises(target: str) -> bool:
+    """Whether Moses separates the words. The metric's own tokeniser does it for Chinese, Japanese and Korean."""
+    return tokeniser_of(target) == BLEU.TOKENIZER_DEFAULT
+
+
+def _moses_tokenizer(target: str) -> Callable[[str], str]:
+    """A line as its tokens with single spaces between; as it is where the metric tokenises."""
+    if not _moses_tokenises(target):
+        return str
+    tokenizer = MosesTokenizer(language_of(target))
     return lambda line: " ".join(tokenizer.tokenize(line))
+
+
+def _moses(target: str) -> str:
+    return f"sacremoses[{version('sacremoses')},{language_of(target)}]"
 
 
 def to_json(sets: Mapping[str, SetEvaluation]) -> dict[str, Any]:
@@ -218,21 +284,25 @@ def read_evaluation(path: Path) -> dict[str, SetEvaluation]:
 
 def format_table(sets: Mapping[str, SetEvaluation]) -> str:
     """The scores as aligned plain text, each set under its name, and what each convention means at the end."""
-    blocks = []
-    meaning: dict[str, str] = {}
-    for name, evaluation in sets.items():
-        decode = ", ".join(f"{key} {value}" for key, value in evaluation.decode.items())
-        made_by = f", checkpoint {evaluation.checkpoint}, {decode}" if decode else f", {evaluation.checkpoint}"
-        head = f"{name}: {evaluation.lines} lines{made_by}"
-        if evaluation.truncated:
-            head += f", {evaluation.truncated} source lines truncated"
-        width = max((len(s.name) for s in evaluation.scores), default=0)
-        rows = [
-            f"  {s.name:<{width}}  {s.value:6.2f}  [{s.low:6.2f}, {s.high:6.2f}]  {s.signature}"
-            for s in evaluation.scores
-        ]
-        blocks.append("\n".join([head, *rows]))
-        meaning.update({s.name: s.description for s in evaluation.scores})
+    scores = [score for evaluation in sets.values() for score in evaluation.scores]
+    meaning = {score.name: score.description for score in scores}
     width = max((len(name) for name in meaning), default=0)
+    blocks = [_format_set(name, evaluation, width) for name, evaluation in sets.items()]
+    brackets = ["Brackets: 95% bootstrap interval."] if any(score.low is not None for score in scores) else []
     legend = [f"  {name:<{width}}  {description}" for name, description in meaning.items()]
-    return "\n\n".join([*blocks, "\n".join(["Brackets: 95% bootstrap interval.", *legend])])
+    return "\n\n".join([*blocks, "\n".join([*brackets, *legend])])
+
+
+def _format_set(name: str, evaluation: SetEvaluation, width: int) -> str:
+    decode = ", ".join(f"{key} {value}" for key, value in evaluation.decode.items())
+    made_by = f", checkpoint {evaluation.checkpoint}, {decode}" if decode else f", {evaluation.checkpoint}"
+    head = f"{name}: {evaluation.lines} line{'s' if evaluation.lines != 1 else ''}{made_by}"
+    if evaluation.truncated:
+        head += f", {evaluation.truncated} source lines truncated"
+    lines, notes = [head], {}
+    for score in evaluation.scores:
+        interval = "" if score.low is None else f"  [{score.low:6.2f}, {score.high:6.2f}]"
+        lines.append(f"  {score.name:<{width}}  {score.value:6.2f}{interval}  {score.signature}")
+        if score.note:
+            notes.setdefault(score.note, []).append(score.name)
+    return "\n".join([*lines, *(f"  {', '.join(names)}: {note}" for note, names in notes.items())])

@@ -1,4 +1,4 @@
-"""Translating whole sets and scoring them in every convention; what `vaswani evaluate` does."""
+"""Translating whole sets and scoring them in every convention, for `vaswani evaluate`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from vaswani.console import say, watched
 from vaswani.decoding.translator import Translator
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation, score, to_json
+from vaswani.evaluation.metrics import References
 from vaswani.files import write_json
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import write_translations
@@ -27,14 +28,14 @@ def evaluate_set(
     """
     hypotheses, truncated = translate_set(translator, sources, name)
     write_translations(run, name, sources, references, hypotheses)
-    result = score_set(hypotheses, references, config, checkpoint, truncated)
+    result = score_set(hypotheses, [references], config, checkpoint, truncated)
     sets = read_evaluation(run.evaluation_path) | {name: result}
     write_json(run.evaluation_path, to_json(sets))
     return result
 
 
 def translate_set(translator: Translator, sources: Sequence[str], name: str) -> tuple[list[str], int]:
-    """The best translation of each line, and how many lines had to be cut; `name` is the set's, for messages."""
+    """The best translation of each line, and how many source lines were cut. Messages call the set `name`."""
     truncated: list[str] = []
 
     def warn(message: str) -> None:
@@ -46,8 +47,8 @@ def translate_set(translator: Translator, sources: Sequence[str], name: str) -> 
 
 
 def score_set(
-    hypotheses: Sequence[str], references: Sequence[str], config: Config, checkpoint: str, truncated: int = 0
+    hypotheses: Sequence[str], references: References, config: Config, checkpoint: str, truncated: int = 0
 ) -> SetEvaluation:
-    """Scores given translations; `checkpoint` says where they are from."""
+    """Scores given translations; `checkpoint` names what made them."""
     scores = score(hypotheses, references, config.data.target)
-    return SetEvaluation(scores, len(references), checkpoint, dataclasses.asdict(config.decode), truncated)
+    return SetEvaluation(scores, len(hypotheses), checkpoint, dataclasses.asdict(config.decode), truncated)

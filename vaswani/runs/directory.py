@@ -9,10 +9,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from vaswani import config as config_module
-from vaswani.errors import UserError, alike, did_you_mean
+from vaswani.errors import UserError, closest, did_you_mean
 from vaswani.files import read_failure, write_failure, write_json, write_text
 from vaswani.runs.versions import versions
-from vaswani.schema import FREE_ON_RESUME, Config
+from vaswani.schema import Config
 
 
 class RunDirectory:
@@ -79,7 +79,7 @@ class RunDirectory:
         if run.exists():
             return run
         neighbours = [p.parent.name for p in run.path.parent.glob("*/config.toml")]
-        hint = did_you_mean([run.path.parent / name for name in alike(run.path.name, neighbours)])
+        hint = did_you_mean([run.path.parent / name for name in closest(run.path.name, neighbours)])
         raise UserError(f"no run directory at {run.path}{hint}; runs are made by `vaswani train CONFIG`")
 
     def exists(self) -> bool:
@@ -95,22 +95,19 @@ class RunDirectory:
         write_text(self.config_path, config_module.to_toml(config))
 
     def load_config(self) -> Config:
-        """The configuration that the run was last started with; a key that has gone is not taken for its default."""
-        return config_module.load(self.config_path, complete=True)
+        """The configuration that the run was last started with."""
+        return config_module.load_stored(self.config_path)
 
     def check_same(self, config: Config) -> None:
         """Refuses settings that would make this run another experiment.
 
         Raises:
-            UserError: naming every setting that differs and is not in `schema.FREE_ON_RESUME`.
+            UserError: naming every setting that differs and must not (`schema.MAY_DIFFER`).
         """
-        changed = config_module.differences(self.load_config(), config)
-        refused = [
-            f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed.items() if key not in FREE_ON_RESUME
-        ]
+        refused = config_module.refused_differences(self.load_config(), config, "run")
         if refused:
             raise UserError(
-                f"{self.path}: this run was begun with other settings ({'; '.join(refused)}); "
+                f"{self.path}: this run started with other settings ({refused}); "
                 "set them as they were, or choose another directory with --run"
             )
 

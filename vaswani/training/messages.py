@@ -31,6 +31,8 @@ def validation_lines(step: int, result: dict[str, Any], improved: bool, progress
     else:
         best = f"best {progress.best_perplexity:.2f} at step {progress.best_step:,}"
     lines = [f"valid {step:,}  ppl {result['perplexity']:.2f}{bleu}  ({best})"]
+    if note := result.get("bleu_note"):
+        lines.append(f"  {note}")
     for sample in result["samples"]:
         lines += [
             f"  source     {sample['source']}",

@@ -14,6 +14,7 @@ from vaswani.decoding.translator import Translator
 from vaswani.devices import shard_rows
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.evaluation.metrics import bleu_metric
 from vaswani.schema import Config
 from vaswani.training.signals import StopSignals, run_unless_stopped
 from vaswani.training.train_step import Params, make_eval_step
@@ -39,6 +40,9 @@ class Validation:
         sources, references = corpus.raw(config.data.valid)
         n = config.train.valid_lines
         self.sources, self.references = sources[:n], references[:n]
+        self.target = config.data.target
+        if self.sources:
+            bleu_metric(self.target)  # fails here, not hours later, if its tokeniser is not installed
         self.translator = Translator(graphdef, params, corpus.tokenizer, config.decode)
 
     def __call__(self, params: Params, stop: StopSignals) -> dict[str, Any] | None:
@@ -57,8 +61,10 @@ class Validation:
             )
             if hypotheses is None:
                 return None
-            bleu, signature = corpus_bleu(hypotheses, self.references)
-            result |= {"bleu": round(bleu, 2), "signature": signature}
+            bleu = corpus_bleu(hypotheses, self.references, self.target)
+            result |= {"bleu": round(bleu.value, 2), "signature": bleu.signature}
+            if bleu.note:
+                result["bleu_note"] = bleu.note
             triples = list(zip(self.sources, self.references, hypotheses, strict=True))
             result["samples"] = [{"source": s, "reference": r, "hypothesis": h} for s, r, h in triples[:SAMPLES]]
         return result
