@@ -1,4 +1,4 @@
-"""The page of a finished run, of one just begun, and of text that looks like markup."""
+"""The page of a finished run and of a new one, and what text of a corpus cannot do to it."""
 
 import json
 import re
@@ -140,7 +140,7 @@ def test_out(run, capsys):
         assert "<h1>tiny run</h1>" in (run.path.parent / page).read_text()
 
 
-def test_a_run_just_begun(run):
+def test_a_new_run(run):
     page = page_of(run)
     assert "No update has been logged yet" in page and "Not evaluated yet" in page
     run.versions_path.unlink()
