@@ -1,18 +1,15 @@
 """The stages between raw text and BLEU, one function a command; `reproduce` runs them in order."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jax
-
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
-from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.data.prepare import PREPARED, PreparedCorpus, prepare
 from vaswani.decoding.translator import load_translator
-from vaswani.devices import use_processors
+from vaswani.devices import set_up_jax
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
@@ -26,21 +23,11 @@ if TYPE_CHECKING:
     from vaswani.ablation.results import Table
     from vaswani.ablation.sweep import Sweep
 
-PREPARED = Path("prepared")
-
-
-def set_up_jax() -> None:
-    """Before JAX is first used: its processors, and the user's cache directory for compiled programs."""
-    use_processors()
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(root / "vaswani" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
 
 def train_run(config: Config, run: RunDirectory, init: RunDirectory | None = None) -> None:
     """Prepares the corpus if it is not there yet, and trains."""
+    set_up_jax()  # first: what is wrong with the devices should not be found after an hour of preparing
     corpus = prepare(config, PREPARED)
-    set_up_jax()
     train(config, run, corpus, init)
 
 
@@ -118,6 +105,19 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
     results = evaluate_run(run, config)
     write_report(run)
     return results
+
+
+def make_sweep(config: Config, run: RunDirectory, names: str, seeds: int, set_name: str) -> "Sweep":
+    """The runs of `names`, which are rows or groups of Table 3 or files, separated by commas."""
+    from vaswani.ablation.rows import rows
+    from vaswani.ablation.sweep import Sweep
+
+    chosen = [name for name in names.split(",") if name]
+    if not chosen:
+        raise UserError(f"--rows {names!r}: names no row; give groups or rows of Table 3, as A,C1,big")
+    sweep = Sweep(run, config, rows(config, chosen), seeds, set_name)
+    sweep.check_set()
+    return sweep
 
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:
