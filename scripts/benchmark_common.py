@@ -129,7 +129,7 @@ def _peak_bytes() -> int:
 
 
 def make_parser(description: str | None) -> Parser:
-    return Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return Parser(description)
 
 
 def takes_out(parser: argparse.ArgumentParser, name: str) -> None:

@@ -57,8 +57,7 @@ class Ours:
     def __init__(self, job: Job):
         import jax
 
-        from vaswani.commands import set_up_jax
-        from vaswani.devices import make_mesh, shard_rows
+        from vaswani.devices import make_mesh, set_up_jax, shard_rows
         from vaswani.training.train_step import init_state, make_train_step, state_structure
 
         set_up_jax()

@@ -80,7 +80,7 @@ def shared(tmp_path_factory) -> Path:
 def compilation_cache(shared):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
-    from vaswani.commands import set_up_jax  # after the hook: it imports the model
+    from vaswani.devices import set_up_jax  # after the hook: it imports the model
 
     set_up_jax()
 

@@ -105,6 +105,15 @@ def write_failure(path: Path, error: OSError) -> WorkFailed:
     return WorkFailed(f"{path}: cannot be written: {why}")
 
 
+@contextmanager
+def advise(advice: str) -> Iterator[None]:
+    """Adds the advice to the message of a file that cannot be written in this block."""
+    try:
+        yield
+    except WorkFailed as error:
+        raise WorkFailed(f"{error}; {advice}") from None
+
+
 def flush(path: Path) -> None:
     """Waits until a file's bytes, or a directory's names, are on the disk: a rename may otherwise get there first."""
     descriptor = os.open(path, os.O_RDONLY)
