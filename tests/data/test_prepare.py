@@ -3,6 +3,8 @@ import errno
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -216,3 +218,13 @@ def test_the_embedded_corpus(root):
         assert list(zip(*corpus.raw(name), strict=True)) == [tuple(pair) for pair in sets[name]]
     with pytest.raises(UserError, match="has no set 'x'; it has train, valid, test, test_long"):
         list(read_pairs(data, "x"))
+
+
+def test_a_killed_preparation_leaves_nothing_wrong(text, tmp_path):
+    """Also one that adds a test set. `python -m tests.data.killed TEXT PLACE 1` kills before every file operation."""
+    write_lines(text, "more", VALID)
+    command = [sys.executable, "-m", "tests.data.killed", str(text), str(tmp_path / "place"), "11"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built, added = map(int, done.stdout.split())
+    assert built >= 5 and added >= 2
