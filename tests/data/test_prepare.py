@@ -65,10 +65,10 @@ def test_the_same_corpus_gives_the_same_files(text, root, tmp_path):
 def test_limit_takes_a_sample_of_what_is_clean(text, root):
     corpus = prepare(configuration(text, limit=30, max_tokens=250, vocab_size=300), root)
     train = corpus.pairs("train")
-    found = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
-    assert len(set(found)) == 30
+    kept = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
+    assert len(set(kept)) == 30
     order = list(dict.fromkeys(s for s, _ in read_pairs(configuration(text).data, "train")))
-    assert found == sorted(found, key=order.index)
+    assert kept == sorted(kept, key=order.index)
 
 
 def test_used_again_only_if_prepared_alike(text, root, capsys):
@@ -138,11 +138,11 @@ def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, wh
     (text / "test.jsonl").write_text('{"en": "Last.", "de": "Letzte."}')
     opened, listed = builtins.open, os.listdir
 
-    def guarded(work):
+    def guarded(function):
         def call(path, *rest, **options):
             if os.path.basename(path) == what and root not in Path(path).parents:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return work(path, *rest, **options)
+            return function(path, *rest, **options)
 
         return call
 
