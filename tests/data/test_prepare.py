@@ -3,6 +3,8 @@ import errno
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,10 +65,10 @@ def test_the_same_corpus_gives_the_same_files(text, root, tmp_path):
 def test_limit_takes_a_sample_of_what_is_clean(text, root):
     corpus = prepare(configuration(text, limit=30, max_tokens=250, vocab_size=300), root)
     train = corpus.pairs("train")
-    found = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
-    assert len(set(found)) == 30
+    kept = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
+    assert len(set(kept)) == 30
     order = list(dict.fromkeys(s for s, _ in read_pairs(configuration(text).data, "train")))
-    assert found == sorted(found, key=order.index)
+    assert kept == sorted(kept, key=order.index)
 
 
 def test_used_again_only_if_prepared_alike(text, root, capsys):
@@ -136,11 +138,11 @@ def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, wh
     (text / "test.jsonl").write_text('{"en": "Last.", "de": "Letzte."}')
     opened, listed = builtins.open, os.listdir
 
-    def guarded(work):
+    def guarded(function):
         def call(path, *rest, **options):
             if os.path.basename(path) == what and root not in Path(path).parents:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return work(path, *rest, **options)
+            return function(path, *rest, **options)
 
         return call
 
@@ -216,3 +218,13 @@ def test_the_embedded_corpus(root):
         assert list(zip(*corpus.raw(name), strict=True)) == [tuple(pair) for pair in sets[name]]
     with pytest.raises(UserError, match="has no set 'x'; it has train, valid, test, test_long"):
         list(read_pairs(data, "x"))
+
+
+def test_a_killed_preparation_leaves_nothing_wrong(text, tmp_path):
+    """Also one that adds a test set. `python -m tests.data.killed TEXT PLACE 1` kills before every file operation."""
+    write_lines(text, "more", VALID)
+    command = [sys.executable, "-m", "tests.data.killed", str(text), str(tmp_path / "place"), "11"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built, added = map(int, done.stdout.split())
+    assert built >= 5 and added >= 2

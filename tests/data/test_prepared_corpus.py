@@ -1,10 +1,11 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.data.texts import VALID, configuration, write_lines
+from tests.data.texts import VALID, configuration, write_lines, write_text
 from vaswani.data import prepared_corpus as module
 from vaswani.data.prepare import prepare
 from vaswani.data.prepared_corpus import PreparedCorpus, same_text
@@ -26,20 +27,24 @@ def flip_a_bit(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A directory of two prepared corpora, "small" and "second", with the same names and numbers of sets."""
+    directory = tmp_path_factory.mktemp("made")
+    text, root = write_text(directory / "text"), directory / "prepared"
+    prepare(configuration(text), root)
+    write_lines(text, "train", [(f"{i} pears", f"{i} Birnen") for i in range(100)])
+    write_lines(text, "valid", VALID[::-1])
+    write_lines(text, "test", [("Other", "Andere")])
+    prepare(configuration(text, name="second", vocab_size=300), root)
+    return root
+
+
 @pytest.fixture
-def two(text, root) -> tuple[Path, Path]:
-    """Two prepared corpora with the same names and numbers of sets."""
-    write_lines(
-        text, "train2", [("Another text.", "Noch ein Text."), *[(f"{i} pears", f"{i} Birnen") for i in range(99)]]
-    )
-    write_lines(text, "valid2", VALID[::-1])
-    write_lines(text, "test2", [("Other", "Andere")])
-    first = prepare(configuration(text), root).path
-    for name in ("train", "valid", "test"):
-        for language in ("en", "de"):
-            (text / f"{name}2.{language}").replace(text / f"{name}.{language}")
-    second = prepare(configuration(text, name="second", vocab_size=300), root).path
-    return first, second
+def two(made, tmp_path) -> tuple[Path, Path]:
+    """Copies of the two, to be damaged."""
+    shutil.copytree(made, tmp_path / "prepared")
+    return tmp_path / "prepared" / "small", tmp_path / "prepared" / "second"
 
 
 @pytest.mark.parametrize("damage", ["emptied", "truncated", "a flipped bit", "missing", "of another corpus"])

@@ -1,7 +1,7 @@
-"""Parallel text, read as it stands: line-aligned files, local tables, the Hugging Face hub, the embedded corpus.
+"""Reads parallel text: line-aligned files, local tables, data sets of the Hugging Face hub, the embedded corpus.
 
-Everything is streamed, so memory does not grow with the corpus. Text stays text: no field is guessed to be a number or
-a missing value, and only "\\n" ends a line.
+Everything is streamed, so memory does not grow with the corpus. Text is never changed: no field is taken for a number
+or a missing value, and only "\\n" ends a line.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Token ids of sentence pairs on disk, read through memory maps, so that their number costs no memory."""
+"""Token ids of sentence pairs on disk. They are read through memory maps, so a large corpus takes no more memory."""
 
 import hashlib
 from array import array
@@ -32,7 +32,7 @@ class EncodedPairs:
         """Maps the files of set `name` that `Writer` wrote.
 
         Raises:
-            UserError: a file is missing or cut off, or belongs to others than those beside it.
+            UserError: a file is missing or cut off, or does not belong to the other files of the set.
         """
         arrays = []
         for file in cls.files(name):
