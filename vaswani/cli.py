@@ -26,9 +26,9 @@ def run(argv: Sequence[str]) -> int:
     """Runs one command. Returns the exit code; a defect of ours raises, and Python shows its traceback."""
     try:
         if sys.stdout is None:
-            raise UserError("standard output is closed; where nobody reads it, say `> /dev/null`")
+            raise UserError("standard output is closed; if nobody reads it, write `> /dev/null`")
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # whatever the system's: text is UTF-8, and so are our tables
+            sys.stdout.reconfigure(encoding="utf-8")  # whatever the system's encoding is
         try:
             a = parse(argv)
             check_variables()
@@ -42,10 +42,10 @@ def run(argv: Sequence[str]) -> int:
         return failed(str(error))
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         return 1
-    except OSError as error:  # what no room foresaw: a name too long, a directory taken away meanwhile
+    except OSError as error:  # not foreseen elsewhere: a name too long, a directory removed meanwhile
         return failed(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except (RuntimeError, MemoryError) as error:
-        if "RESOURCE_EXHAUSTED" not in str(error) and not isinstance(error, MemoryError):  # JAX's word for it
+        if "RESOURCE_EXHAUSTED" not in str(error) and not isinstance(error, MemoryError):  # JAX's name for it
             raise
         advice = "try a smaller --train.max-tokens-per-device or, in translating, --decode.batch-tokens"
         return failed(f"out of memory; {advice}")
