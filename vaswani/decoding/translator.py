@@ -21,7 +21,7 @@ from vaswani.devices import DATA, make_mesh, replicated
 from vaswani.errors import UserError
 from vaswani.model import build
 from vaswani.runs import checkpoints
-from vaswani.runs.directory import RunDirectory
+from vaswani.runs.directory import RunDirectory, other_settings
 from vaswani.schema import DecodeConfig
 
 WINDOW = 4096  # lines that are sorted by length and translated together
@@ -256,4 +256,6 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     params, meta, label = checkpoints.load_chosen_params(run, checkpoint, params)
     if meta["tokenizer"] != tokenizer.checksum:
         raise UserError(f"{run.tokenizer_path}: not the tokenizer that {label} of {run.path} was trained with")
+    if other := other_settings(meta.get("settings", {}), config):  # arrays of another model may have the same shapes
+        raise UserError(f"{run.config_path}: not the settings that {label} was trained with ({other})")
     return Translator(graphdef, params, tokenizer, decode), label

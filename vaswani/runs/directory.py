@@ -1,10 +1,14 @@
 """The names of the files in a run directory, and its lock."""
 
+import json
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 from filelock import FileLock, Timeout
 
@@ -92,10 +96,25 @@ class RunDirectory:
     def create(self, config: Config) -> None:
         """Writes the configuration and the versions; each start of the training writes them again."""
         write_json(self.versions_path, versions())
-        write_text(self.config_path, config_module.to_toml(config))
+        text = config_module.to_toml(config)
+        write_text(
+            self.config_path, f"# crc32 {crc32(text.encode()):08x}; delete this line if you edit the file\n{text}"
+        )
 
     def load_config(self) -> Config:
-        """The configuration that the run was last started with; a key that has gone is not taken for its default."""
+        """The configuration that the run was last started with; a key that has gone is not taken for its default.
+
+        Raises:
+            UserError: the file is not as it was written, or as `config.load`.
+        """
+        with suppress(OSError):  # `config.load` says why
+            first, _, rest = self.config_path.read_bytes().partition(b"\n")
+            written = re.match(rb"# crc32 ([0-9a-f]{8});", first)
+            if written and int(written[1], 16) != crc32(rest):
+                raise UserError(
+                    f"{self.config_path}: is damaged, or was edited; if you edited it, delete its first line, which "
+                    "holds the checksum of the others"
+                )
         return config_module.load(self.config_path, complete=True)
 
     def check_same(self, config: Config) -> None:
@@ -104,13 +123,9 @@ class RunDirectory:
         Raises:
             UserError: naming every setting that differs and is not in `schema.FREE_ON_RESUME`.
         """
-        changed = config_module.differences(self.load_config(), config)
-        refused = [
-            f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed.items() if key not in FREE_ON_RESUME
-        ]
-        if refused:
+        if refused := other_settings(essential_settings(self.load_config()), config):
             raise UserError(
-                f"{self.path}: this run was begun with other settings ({'; '.join(refused)}); "
+                f"{self.path}: this run was begun with other settings ({refused}); "
                 "set them as they were, or choose another directory with --run"
             )
 
@@ -151,3 +166,18 @@ class RunDirectory:
         finally:
             holder.unlink(missing_ok=True)
             lock.release()
+
+
+def essential_settings(config: Config) -> dict[str, Any]:
+    """The settings that may not change while a run goes on, as a checkpoint stores them: {"model.d_model": 512, …}."""
+    flat = config_module.flatten(config)
+    return json.loads(json.dumps({key: value for key, value in flat.items() if key not in FREE_ON_RESUME}))
+
+
+def other_settings(saved: dict[str, Any], config: Config) -> str:
+    """What `config` changes of the essential settings `saved`, as "train.seed = 1 there, 2 now"; empty if nothing.
+
+    A setting that only another version of the product knows is not compared.
+    """
+    now = essential_settings(config)
+    return "; ".join(f"{k} = {old!r} there, {now[k]!r} now" for k, old in saved.items() if k in now and now[k] != old)

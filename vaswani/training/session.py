@@ -16,7 +16,7 @@ from vaswani.data.prepare import PreparedCorpus
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import WorkFailed
 from vaswani.runs import checkpoints
-from vaswani.runs.directory import RunDirectory
+from vaswani.runs.directory import RunDirectory, essential_settings
 from vaswani.runs.events import MetricsLog, read_events
 from vaswani.schema import Config
 from vaswani.training.messages import log_line, validation_lines
@@ -68,7 +68,7 @@ class TrainingSession:
         self._batches = TrainingBatches(pairs, config.train, self.mesh.size)
         self.graphdef, structure = state_structure(config, corpus.tokenizer.vocab_size, self.mesh)
         # Restored or made, never both: two whole states may not fit into memory.
-        restored = load_checkpoint(run, corpus, config.data.train, structure)
+        restored = load_checkpoint(config, run, corpus, structure)
         if restored is None:
             self._begin(init)
         else:
@@ -203,6 +203,7 @@ class TrainingSession:
             "on_schedule": on_schedule,
             "tokenizer": self.corpus.tokenizer.checksum,
             "corpus": self.corpus.manifest["sets"][self.config.data.train],
+            "settings": essential_settings(self.config),
         }
         checkpoints.save(self.run.checkpoints, self.step, self.state._asdict(), meta)
         checkpoints.prune(self.run.checkpoints, self.config.train.keep_last, self.progress.best_step)

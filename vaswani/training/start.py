@@ -9,7 +9,7 @@ from vaswani.data.tokenizer import Tokenizer
 from vaswani.errors import UserError
 from vaswani.files import atomic_path
 from vaswani.runs import checkpoints
-from vaswani.runs.directory import RunDirectory
+from vaswani.runs.directory import RunDirectory, other_settings
 from vaswani.schema import Config
 from vaswani.training.train_step import Params, TrainState
 
@@ -35,8 +35,8 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
             )
         if Tokenizer.load(run.tokenizer_path).checksum != corpus.tokenizer.checksum:
             raise UserError(
-                f"{run.path}: was trained with another tokenizer than that of {corpus.path}; "
-                "choose the corpus it was trained on, or another run with --run"
+                f"{run.tokenizer_path}: is not the tokenizer of {corpus.path}; "
+                "choose the corpus that the run was trained on, or another run with --run"
             )
     else:
         run.path.mkdir(parents=True, exist_ok=True)
@@ -46,18 +46,20 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
 
 
 def load_checkpoint(
-    run: RunDirectory, corpus: PreparedCorpus, training_set: str, structure: TrainState
+    config: Config, run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
 ) -> tuple[TrainState, dict[str, Any]] | None:
     """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
 
     Raises:
-        UserError: the checkpoint is of another model or of another text.
+        UserError: the checkpoint is of another model, of other settings or of another text.
     """
     newest = checkpoints.load_newest(run.checkpoints, structure._asdict(), warn=say)
     if newest is None:
         return None
-    _, arrays, meta = newest
-    if meta.get("corpus") != corpus.manifest["sets"][training_set]:
+    step, arrays, meta = newest
+    if other := other_settings(meta.get("settings", {}), config):
+        raise UserError(f"{run.checkpoints / str(step)}: is of another run ({other}); remove it to go on without it")
+    if meta.get("corpus") != corpus.manifest["sets"][config.data.train]:
         raise UserError(
             f"{run.path}: was trained on another text than {corpus.path} has now; "
             "choose the corpus it was trained on, or another run with --run"
