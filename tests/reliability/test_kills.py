@@ -14,28 +14,32 @@ def names(directory) -> list[str]:
     return sorted(path.name for path in directory.glob("*"))
 
 
+def half_written(directory) -> set[tuple[str, int]]:
+    """What a kill has left, by name and inode."""
+    return {(path.name, path.stat().st_ino) for path in directory.glob("*.[no][el][wd]")}
+
+
 @pytest.mark.parametrize("kills", [6, pytest.param(30, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])])
 def test_a_training_killed_at_random_moments_ends_with_the_same_bits(prepared, kills):
     """In compiling, an update, a validation, the writing of a checkpoint, and by the clock, in turn."""
     run = prepared.path / "runs/killed"
     command = [*TRAIN, "--train.steps", str(10 * kills), "--run"]
     moments = moments_of_training(run, random.Random(kills))
-    counts = Counter()
+    counts, left = Counter(), set()
     for i in range(kills):
         start = killed(prepared, [*command, "runs/killed"], moments[i % len(moments)]())
-        half_written = any(name.endswith((".new", ".old")) for name in names(run / "checkpoints"))
-        counts[start.moment, start.exit_code, half_written] += 1
+        before, left = left, half_written(run / "checkpoints")
+        counts[start.moment, bool(left - before)] += 1
+        assert start.exit_code == -9, f"{start.moment}: ended before its kill"
         assert "Traceback" not in start.stderr and "broken" not in start.stderr
-    for (moment, code, half_written), count in counts.items():  # for `pytest -s`
-        print(f"{moment}: {count}, exit code {code}", "with a checkpoint half-written" if half_written else "")
-    assert sum(count for (_, code, _), count in counts.items() if code == -9) == kills, "none ended before its kill"
+    for (moment, half), count in counts.items():  # for `pytest -s`
+        print(f"{moment}: {count} kills", "that left a checkpoint half-written or half-deleted" if half else "")
 
     prepared.vaswani(*command, "runs/killed")
     prepared.vaswani(*command, "runs/straight")
     assert_same_training(run, prepared.path / "runs/straight")
-    assert names(run / "checkpoints") == names(prepared.path / "runs/straight/checkpoints"), (
-        "nothing half-written stays"
-    )
+    assert names(run / "checkpoints") == names(prepared.path / "runs/straight/checkpoints")
+    assert not half_written(run / "checkpoints")
 
 
 @pytest.mark.parametrize("pattern", ["averaged.new", "averaged.new/manifest.json", "averaged.old"])
