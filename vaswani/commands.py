@@ -55,8 +55,9 @@ def average_run(run: RunDirectory, last: int | None = None) -> Sequence[int]:
             )
         steps = saved[-(last or run.load_config().train.average_last) :]
         params = checkpoints.average(run.checkpoints, steps)
-        tokenizer = checkpoints.read_meta(run.checkpoints / str(steps[-1]))["tokenizer"]
-        checkpoints.save_params(run.averaged, params, {"steps": steps, "tokenizer": tokenizer})
+        meta = checkpoints.read_meta(run.checkpoints / str(steps[-1]))
+        kept = {key: meta[key] for key in ("tokenizer", "settings") if key in meta}
+        checkpoints.save_params(run.averaged, params, {"steps": steps, **kept})
     return steps
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
+from vaswani.config import other_settings
 from vaswani.console import say
 from vaswani.data.tokenizer import END, PAD, Tokenizer, check_same_tokenizer
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
@@ -256,4 +257,6 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     params, meta, label = checkpoints.load_chosen_params(run, checkpoint, params)
     advice = "restore the tokenizer that the run was trained with"
     check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, meta["tokenizer"], f"{label} of {run.path}", advice)
+    if other := other_settings(meta.get("settings", {}), config):  # arrays of another model may have the same shapes
+        raise UserError(f"{run.config_path}: not the settings that {label} was trained with ({other})")
     return Translator(graphdef, params, tokenizer, decode), label

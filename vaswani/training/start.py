@@ -3,6 +3,7 @@
 import shutil
 from typing import Any
 
+from vaswani.config import other_settings
 from vaswani.console import say
 from vaswani.data.prepared_corpus import PreparedCorpus, same_text
 from vaswani.data.tokenizer import Tokenizer, check_same_tokenizer
@@ -43,17 +44,19 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
 
 
 def load_checkpoint(
-    run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
+    config: Config, run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
 ) -> tuple[TrainState, dict[str, Any]] | None:
     """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
 
     Raises:
-        UserError: the checkpoint is of another model or of another text.
+        UserError: the checkpoint is of another model, of other settings or of another text.
     """
     newest = checkpoints.load_newest(run.checkpoints, structure._asdict(), warn=say)
     if newest is None:
         return None
-    _, arrays, meta = newest
+    step, arrays, meta = newest
+    if other := other_settings(meta.get("settings", {}), config):
+        raise UserError(f"{run.checkpoints / str(step)}: is of another run ({other}); remove it to go on without it")
     if not same_text(meta.get("corpus"), corpus.training_text()):
         raise UserError(
             f"{run.path}: was trained on another text than {corpus.path} has now; "
