@@ -24,6 +24,7 @@ from vaswani.training.messages import log_line, validation_lines
 from vaswani.training.optimizer import scheduled_rate
 from vaswani.training.progress import TrainingProgress, why_finished
 from vaswani.training.signals import StopSignals, leave_at_once, run_unless_stopped
+from vaswani.training.stagnation import StagnationWatch
 from vaswani.training.start import load_checkpoint, parameters_of
 from vaswani.training.train_step import StepMetrics, TrainState, init_state, make_train_step, state_structure
 from vaswani.training.validation import Validation
@@ -80,6 +81,7 @@ class TrainingSession:
         self._validation = Validation(config, corpus, self.graphdef, self.state.params, self.mesh)
         self._validation_is_unsaved = self.has_running_thread = False
         self._non_finite_in_a_row = 0
+        self._stagnation = StagnationWatch(pairs, config.train)
         self._describe(len(pairs), restored is not None)
 
     def _begin(self, init: RunDirectory | None) -> None:
@@ -254,4 +256,6 @@ class TrainingSession:
         }
         self._log.write("train", self.step, **values)
         say(log_line(self.config, self.step, values, self.progress))
+        if advice := self._stagnation.advice(self.step, values["nll"]):
+            say(advice)
         self._window = Window()
