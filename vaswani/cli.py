@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vaswani.arguments import (
+    CHECKPOINT_HELP,
     RUNS,
     Parser,
     positive,
@@ -159,6 +160,24 @@ def report(a: argparse.Namespace) -> None:
     print(write_report(a.run))
 
 
+def export(a: argparse.Namespace) -> None:
+    from vaswani.commands import export_run, set_up_jax
+
+    set_up_jax()
+    export_run(a.run, a.to, a.checkpoint, a.type, a.out)
+    print(a.out)
+
+
+def import_(a: argparse.Namespace) -> None:
+    from vaswani.commands import set_up_jax
+    from vaswani.export.imported import import_marian
+
+    set_up_jax()
+    run = RunDirectory(a.new_run)
+    import_marian(a.folder, run)
+    print(run.path)
+
+
 def status(a: argparse.Namespace) -> None:
     from vaswani.report.status import format_status, read_status
 
@@ -264,7 +283,7 @@ def build_parser() -> argparse.ArgumentParser:
     def command(
         function: Callable[[argparse.Namespace], None], help: str, internal: bool = False
     ) -> argparse.ArgumentParser:
-        name, description = function.__name__.replace("_", "-"), help[0].upper() + help[1:] + "."
+        name, description = function.__name__.strip("_").replace("_", "-"), help[0].upper() + help[1:] + "."
         listed: dict[str, Any] = {} if internal else {"help": help}
         sub = commands.add_parser(name, description=description, allow_abbrev=False, **listed)
         sub.set_defaults(command=function)
@@ -330,6 +349,19 @@ def build_parser() -> argparse.ArgumentParser:
     sub.usage = "%(prog)s RUN TEXT [OPTIONS] [--TABLE.KEY VALUE ...]"
     sub.add_argument("text", metavar="TEXT", help="a source sentence")
     sub.add_argument("--target", metavar="TEXT", help="its translation (default: the one that the model finds)")
+    sub = command(export, "write a run as a model of Hugging Face or CTranslate2")
+    takes_run(sub)
+    sub.add_argument("--to", required=True, choices=("marian", "ctranslate2"), help="the format")
+    sub.add_argument("--out", required=True, type=Path, metavar="DIR", help="the new directory to write")
+    sub.add_argument("--checkpoint", default="auto", metavar="WHICH", help=CHECKPOINT_HELP)
+    sub.add_argument(
+        "--type", default="float32", choices=("float32", "float16", "int8"),
+        help="of the matrices, CTranslate2 only (default: float32)",
+    )  # fmt: skip
+    sub = command(import_, "make a run of a Marian model in Hugging Face's format")
+    sub.add_argument("format", choices=("marian",), help="the format")
+    sub.add_argument("folder", type=Path, metavar="DIR", help="the model's folder")
+    sub.add_argument("--run", dest="new_run", required=True, metavar="RUN", help="the new run directory")
     sub = command(paper, "recompute the paper's numbers, and print them beside the printed ones")
     sub.add_argument("--figures", type=Path, metavar="DIR", help="draw its arguments into this directory, as PNG")
     takes_json(sub)

@@ -15,8 +15,9 @@ from vaswani.data.prepare import PreparedCorpus, prepare
 from vaswani.decoding.translator import load_translator
 from vaswani.devices import use_processors
 from vaswani.errors import UserError
-from vaswani.evaluation.bleu import SetEvaluation
+from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
+from vaswani.files import new_directory
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.training.loop import train
@@ -118,6 +119,37 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
     results = evaluate_run(run, config)
     write_report(run)
     return results
+
+
+def export_run(run: RunDirectory, to: str, checkpoint: str, type: str, out: Path) -> None:
+    """Writes a run as a model of another program, with a model card, into the new directory `out`.
+
+    Args:
+        to: "marian" (Hugging Face) or "ctranslate2".
+        type: of CTranslate2's matrices: "float32", "float16" or "int8".
+    """
+    from vaswani.export import card
+    from vaswani.export.ctranslate2 import write_ctranslate2
+    from vaswani.export.marian import LENGTH_PENALTY, write_marian
+
+    if to == "marian" and type != "float32":
+        raise UserError(f"--type {type}: a Marian folder holds float32; the other types are CTranslate2's")
+    config = run.load_config()
+    translator, label = load_translator(run, checkpoint, config.decode)
+    params = jax.device_get(translator.params)
+    pieces = translator.tokenizer.pieces(range(translator.tokenizer.vocab_size))
+    with new_directory(out) as folder:
+        if to == "marian":
+            write_marian(folder, config, run.tokenizer_path, pieces, params)
+        else:
+            write_ctranslate2(folder, config, run.tokenizer_path, pieces, params, type)
+        use = (card.MARIAN_USE if to == "marian" else card.CTRANSLATE2_USE).format(
+            folder=out.name, type=type, example="A sentence.", beam=config.decode.beam,
+            length_penalty=LENGTH_PENALTY * config.decode.alpha,
+        )  # fmt: skip
+        sources = card.data_sources(config, PREPARED / config.data.name)
+        text = card.model_card(config, sources, read_evaluation(run.evaluation_path), label, use)
+        (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:
