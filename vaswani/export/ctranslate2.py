@@ -38,9 +38,9 @@ def specification(config: Config, params: Mapping[str, Any], pieces: Sequence[st
 
     check_marian_can_hold(config.model)
     spec = TransformerSpec.from_config(config.model.N, config.model.h, pre_norm=False)
-    table = np.asarray(params["embedding"]["table"])
+    table = np.array(params["embedding"]["table"])  # copies throughout: they are quantised in place
     length = config.decode.max_source_length + config.decode.max_extra_tokens
-    positions = np.asarray(sinusoids(length, config.model.d_model))
+    positions = np.array(sinusoids(length, config.model.d_model))
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = spec.decoder.projection.weight = table
     spec.encoder.position_encodings.encodings = spec.decoder.position_encodings.encodings = positions
     for stack in ("encoder", "decoder"):
@@ -70,13 +70,13 @@ def _fill_layer(theirs: Any, layer: Mapping[str, Any]) -> None:
         _fill_norm(theirs.attention.layer_norm, layer, "cross_attention")
     for matrix, linear in (("W_1", theirs.ffn.linear_0), ("W_2", theirs.ffn.linear_1)):
         linear.weight = _kernel(layer, "feed_forward", matrix)
-        linear.bias = np.asarray(layer["feed_forward"][matrix]["bias"])
+        linear.bias = np.array(layer["feed_forward"][matrix]["bias"])
     _fill_norm(theirs.ffn.layer_norm, layer, "feed_forward")
 
 
 def _fill_norm(theirs: Any, layer: Mapping[str, Any], part: str) -> None:
     norm = layer[f"{part}_norm"]["norm"]
-    theirs.gamma, theirs.beta = np.asarray(norm["scale"]), np.asarray(norm["bias"])
+    theirs.gamma, theirs.beta = np.array(norm["scale"]), np.array(norm["bias"])
 
 
 def _kernel(layer: Mapping[str, Any], part: str, *matrices: str) -> np.ndarray:

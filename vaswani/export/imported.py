@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from vaswani import config as config_module
@@ -12,9 +13,10 @@ from vaswani.config import Config, DataConfig, DecodeConfig, ModelConfig
 from vaswani.console import say
 from vaswani.data.tokenizer import Tokenizer
 from vaswani.errors import UserError
-from vaswani.export.marian import LENGTH_PENALTY, attention_biases, from_marian, matches
+from vaswani.export.marian import LENGTH_PENALTY, attention_biases, check_marian_can_hold, from_marian, matches
 from vaswani.export.pieces import MarianSpecials, joint_tokenizer
 from vaswani.files import atomic_path, read_failure, read_json
+from vaswani.model import build
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 
@@ -40,7 +42,8 @@ def import_marian(folder: Path, run: RunDirectory) -> None:
     of_tokenizer = _read(folder, "tokenizer_config.json", optional=True)
     _check_settings(settings, folder)
     config = _config(folder, settings, of_tokenizer, run)
-    weights = _weights(folder, config.model.N)
+    check_marian_can_hold(config.model)
+    weights = _weights(folder, config.model, len(vocabulary))
     specials = MarianSpecials(
         settings["pad_token_id"],
         settings["decoder_start_token_id"],
@@ -49,8 +52,6 @@ def import_marian(folder: Path, run: RunDirectory) -> None:
     )
     model, rows = joint_tokenizer(_sentencepiece_model(folder), vocabulary, specials, str(folder))
     tokenizer = Tokenizer(model, name=f"{folder}/source.spm, renumbered")
-    if len(weights[EMBEDDING]) != len(vocabulary):
-        raise UserError(f"{folder}: the embedding has {len(weights[EMBEDDING])} rows, vocab.json {len(vocabulary)}")
     params = from_marian({**weights, EMBEDDING: weights[EMBEDDING][rows]}, config.model)
     with run.lock():
         with atomic_path(run.tokenizer_path) as temporary:
@@ -100,7 +101,9 @@ def _config(folder: Path, settings: Mapping[str, Any], of_tokenizer: Mapping[str
             f"{folder}: does not name its languages; {run.config_path} says {data.source} to {data.target}; "
             "change it there if that is wrong"
         )
-    generation = {"num_beams": 1, "length_penalty": 1.0, **_read(folder, "generation_config.json", optional=True)}
+    generation = {"num_beams": 1, "length_penalty": 1.0}  # where they are not given, and null means that too
+    given = _read(folder, "generation_config.json", optional=True)
+    generation |= {key: given[key] for key in generation if given.get(key) is not None}
     d_head = settings["d_model"] // settings["encoder_attention_heads"]
     values = config_module.to_dict(Config(data=data))
     values["model"] |= {
@@ -120,8 +123,8 @@ def _config(folder: Path, settings: Mapping[str, Any], of_tokenizer: Mapping[str
     return config_module.from_dict(values, f"{folder}/config.json")
 
 
-def _weights(folder: Path, N: int) -> dict[str, np.ndarray]:
-    """The weights as float32, all of them there and none that our model lacks."""
+def _weights(folder: Path, config: ModelConfig, vocab_size: int) -> dict[str, np.ndarray]:
+    """The weights as float32: all that our model needs, and none that it could not have."""
     try:
         from safetensors.numpy import load_file  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -134,13 +137,17 @@ def _weights(folder: Path, N: int) -> dict[str, np.ndarray]:
         weights = {name: array.astype(np.float32) for name, array in load_file(path).items()}
     except Exception as error:  # the library raises several kinds for a broken file
         raise UserError(f"{path}: cannot be read: {error}") from None
-    embedding = weights.get(EMBEDDING, weights.get("model.decoder.embed_tokens.weight"))
-    if embedding is None:
-        raise UserError(f"{path}: has no {EMBEDDING}")
-    weights[EMBEDDING] = embedding
-    if missing := [match.theirs for match in matches(N) if match.theirs not in weights]:
-        raise UserError(f"{path}: has no {missing[0]}")
-    _check_same_function(weights, N, path)
+    for name in SAME_AS_EMBEDDING:  # which of the equal ones a file has depends on the version that wrote it
+        if name in weights:
+            weights.setdefault(EMBEDDING, weights[name])
+    shapes = jax.eval_shape(lambda: build(config, vocab_size)[1])
+    for match in matches(config.N):
+        wanted = list(match.find(shapes).shape)[:: -1 if match.transposed else 1]
+        if match.theirs not in weights:
+            raise UserError(f"{path}: has no {match.theirs}")
+        if (existing := list(weights[match.theirs].shape)) != wanted:
+            raise UserError(f"{path}: {match.theirs} is {existing}, not {wanted}")
+    _check_same_function(weights, config.N, path)
     return weights
 
 
@@ -163,7 +170,7 @@ def _sentencepiece_model(folder: Path) -> bytes:
     try:
         source, target = ((folder / name).read_bytes() for name in ("source.spm", "target.spm"))
     except OSError as error:
-        raise read_failure(folder / "source.spm", error) from None
+        raise read_failure(Path(error.filename), error) from None
     if source != target:
         raise UserError(
             f"{folder}: source.spm and target.spm differ; a run has one SentencePiece model for both languages"

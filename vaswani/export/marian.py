@@ -54,6 +54,12 @@ class Match(NamedTuple):
         """PyTorch stores a matrix as [out, in]."""
         return self.ours[-1] == "kernel"
 
+    def find(self, params: Any) -> Any:
+        """Our array, in the nested dict of parameters."""
+        for key in self.ours:
+            params = params[key]
+        return params
+
 
 def check_marian_can_hold(config: ModelConfig) -> None:
     """Raises UserError for a model that no MarianMTModel could be."""
@@ -78,8 +84,9 @@ def matches(N: int) -> Iterator[Match]:
             for part in parts:
                 read = 1.0 if (i, part) == (0, parts[0]) else STREAM_SCALE
                 written = 1.0 if (i, part) == (N - 1, parts[-1]) else STREAM_SCALE
-                for ours, *rest in _sublayer(part, read, written):
-                    yield Match((stack, i, *ours), f"model.{stack}.layers.{i}.{rest[0]}", *rest[1:])
+                for match in _sublayer(part, read, written):
+                    name = f"model.{stack}.layers.{i}.{match.theirs}"
+                    yield match._replace(ours=(stack, i, *match.ours), theirs=name)
 
 
 def _sublayer(part: str, read: float, written: float) -> Iterator[Match]:
@@ -127,10 +134,8 @@ def to_marian(params: Mapping[str, Any], config: ModelConfig) -> dict[str, np.nd
     """Our parameters, a nested dict of float32 arrays, under Marian's names, in its layout and scale."""
     order, weights = halves(config.d_model), {}
     for match in matches(config.N):
-        array: Any = params
-        for key in match.ours:
-            array = array[key]
-        array = np.asarray(array) * np.asarray(match.factor, array.dtype)
+        array = np.asarray(match.find(params))
+        array = array * np.asarray(match.factor, array.dtype)
         if match.axis is not None:
             array = np.take(array, order, axis=match.axis)
         weights[match.theirs] = np.ascontiguousarray(array.T if match.transposed else array)
@@ -243,7 +248,7 @@ def tokenizer_settings(config: Config, pieces: Sequence[str]) -> dict[str, Any]:
         "bos_token": pieces[BEGIN],  # or the symbol that decoding starts with would stand in the text
         "eos_token": pieces[END],
         "unk_token": pieces[UNKNOWN],
-        "model_max_length": config.decode.max_source_length,
+        "model_max_length": config.decode.max_source_length + config.decode.max_extra_tokens,
         "clean_up_tokenization_spaces": False,
         "split_special_tokens": True,  # "</s>" in a text is text
     }
