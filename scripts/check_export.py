@@ -28,6 +28,7 @@ from vaswani.runs.directory import RunDirectory
 
 FORMATS = (("marian", "float32"), ("ctranslate2", "float32"), ("ctranslate2", "float16"), ("ctranslate2", "int8"))
 BEAM_OPTION = {"marian": "num_beams", "ctranslate2": "beam_size"}
+PATIENCE = {"marian": [], "ctranslate2": ["patience=2"]}  # else it stops as soon as a whole beam has ended
 
 
 def main() -> None:
@@ -58,7 +59,7 @@ def main() -> None:
                 ("beam", "beam, p = α", {"beam": beam, "length_penalty": alpha}),
             ):
                 given = [f"{BEAM_OPTION[format] if key == 'beam' else key}={value}" for key, value in options.items()]
-                texts = peer(folder, given, sources)
+                texts = peer(folder, [*given, *PATIENCE[format]], sources)
                 same = sum(one == other for one, other in zip(texts, ours[search], strict=True))
                 bleu = corpus_bleu(texts, references)[0]
                 print(f"{folder.name:28} {label:28} BLEU {bleu:.2f}, {same} of {len(texts)} lines equal", flush=True)

@@ -75,9 +75,7 @@ def test_vocabularies_that_one_sentencepiece_model_cannot_hold(spm):
     pad = without["<pad>"]
     refuse(without, MarianSpecials(pad, pad, 0, 1), r"1 pieces of source.spm, as '<0x41>', have no id")
     refuse({**vocabulary, "<pad>": 9999}, specials, r"are not 0, 1, 2")
-    refused(
-        vocabulary, MarianSpecials(specials.pad, 0, 0, 1), r"decoding starts with '</s>', which has another meaning"
-    )
+    refuse(vocabulary, MarianSpecials(specials.pad, 0, 0, 1), r"decoding starts with '</s>', which has another")
     refuse(vocabulary, MarianSpecials(specials.pad, specials.pad, 0, -1), r"special symbols .* are not all among")
 
 

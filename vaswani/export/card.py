@@ -25,7 +25,8 @@ import ctranslate2, sentencepiece
 tokenizer = sentencepiece.SentencePieceProcessor("{folder}/tokenizer.model")
 translator = ctranslate2.Translator("{folder}", compute_type="{type}")
 batch = tokenizer.encode(["{example}"], out_type=str)
-results = translator.translate_batch(batch, beam_size={beam}, length_penalty={length_penalty:g}, disable_unk=True)
+search = {{"beam_size": {beam}, "patience": 2, "length_penalty": {length_penalty:g}, "disable_unk": True}}
+results = translator.translate_batch(batch, **search)
 print([tokenizer.decode(result.hypotheses[0]) for result in results])
 """
 
