@@ -35,7 +35,7 @@ from benchmark_common import (
     takes_out,
     write_results,
 )
-from benchmark_peers import CTranslate2, HuggingFace, check_supported
+from benchmark_peers import CTranslate2, HuggingFace
 
 from vaswani.arguments import positive, resolve, settings_of_run, takes_translator
 from vaswani.console import say
@@ -45,6 +45,7 @@ from vaswani.decoding.translator import load_translator
 from vaswani.devices import set_up_jax
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
+from vaswani.export.marian import check_marian_can_hold
 from vaswani.report.png import caption, drawing
 from vaswani.report.style import COLOURS
 from vaswani.runs.directory import RunDirectory
@@ -261,7 +262,7 @@ def main() -> None:
     need(*modules)
     config = settings_of_run(a)
     if a.peers:
-        check_supported(config.model)
+        check_marian_can_hold(config.model)
     corpus = PreparedCorpus.open(a.prepared or Path("prepared") / config.data.name)
     pairs = zip(*corpus.raw(a.test or config.data.tests[0]), strict=True)
     kept = [pair for pair in pairs if pair[0].strip()][: a.lines]  # not every peer takes a blank line

@@ -266,7 +266,8 @@ def test_memory_that_runs_out_is_told_in_one_line(monkeypatch, capsys, error):
 def test_help_lists_the_commands_in_the_order_of_the_way_with_an_example_each(capsys):
     assert cli.run(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    names = "prepare train average translate evaluate report attention status reproduce compare ablate paper".split()
+    names = "prepare train average translate evaluate report attention status".split()
+    names += "reproduce compare ablate export import paper".split()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == names
     assert [line.split()[1] for line in lines if line.startswith("             vaswani ")] == names
 

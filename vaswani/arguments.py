@@ -59,7 +59,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        return self.run.__name__.replace("_", "-")
+        return self.run.__name__.strip("_").replace("_", "-")  # import_ is `import`
 
     def parser(self) -> Parser:
         examples = "\n".join(f"  vaswani {example}" for example in self.examples)
@@ -249,6 +249,23 @@ def takes_ablate_run(parser: Parser) -> None:
     takes_new_run(parser)
     parser.add_argument("--set", metavar="SET", help="the set to translate (default: data.valid)")
     parser.add_argument("--parent", type=positive, metavar="PID", help="save and stop when this process has ended")
+
+
+def takes_export(parser: Parser) -> None:
+    takes_run(parser)
+    parser.add_argument("--to", required=True, choices=("marian", "ctranslate2"), help="the format")
+    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="the new directory to write")
+    parser.add_argument("--checkpoint", default="auto", metavar="WHICH", help=CHECKPOINT_HELP)
+    parser.add_argument(
+        "--type", default="float32", choices=("float32", "float16", "int8"),
+        help="the type of the matrices, for CTranslate2 only (default: float32)",
+    )  # fmt: skip
+
+
+def takes_import(parser: Parser) -> None:
+    parser.add_argument("format", choices=("marian",), help="the format")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the model")
+    parser.add_argument("--run", dest="new_run", required=True, metavar="RUN", help="the new run directory")
 
 
 def takes_paper(parser: Parser) -> None:

@@ -13,6 +13,7 @@ from vaswani.arguments import Command
 from vaswani.errors import UserError, WorkFailed
 from vaswani.memory import keep_freed_memory
 from vaswani.runs.directory import RunDirectory
+from vaswani.streams import flush_output, replace_closed_streams
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -56,25 +57,6 @@ def run(argv: Sequence[str]) -> int:
 def failed(message: str, code: int = 1) -> int:
     print(f"vaswani: {message}", file=sys.stderr)
     return code
-
-
-def replace_closed_streams() -> None:
-    """Opens the null device for each closed stream: a file opened later would get its number, and be written to."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):  # in this order: each gets the lowest free number
-        if stream is None:
-            null = os.open(os.devnull, os.O_RDWR)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(null, "w")
-
-
-def flush_output() -> None:
-    """Writes what is still buffered; an error names standard output."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        sys.stdout = None  # otherwise the interpreter tries once more when it ends, and complains
-        error.filename = "standard output"
-        raise
 
 
 def check_variables() -> None:
@@ -151,6 +133,25 @@ def report(a: argparse.Namespace) -> None:
     from vaswani.report.page import write_report
 
     print(write_report(a.run, a.out))
+
+
+def export(a: argparse.Namespace) -> None:
+    from vaswani.commands import export_run
+    from vaswani.devices import set_up_jax
+
+    set_up_jax()
+    export_run(a.run, a.to, a.checkpoint, a.type, a.out)
+    print(a.out)
+
+
+def import_(a: argparse.Namespace) -> None:
+    from vaswani.devices import set_up_jax
+    from vaswani.export.imported import import_marian
+
+    set_up_jax()
+    run = RunDirectory(a.new_run)
+    import_marian(a.folder, run)
+    print(run.path)
 
 
 def status(a: argparse.Namespace) -> None:
@@ -286,6 +287,16 @@ MORE = (
         ablate, arguments.takes_ablate,
         "Train rows of the paper's Table 3 as changes to CONFIG, and print the results beside the paper's.",
         ("ablate configs/toy.toml --rows A,C1 --dry-run", "ablate configs/toy.toml --rows A,C1 --seeds 2"),
+    ),
+    Command(
+        export, arguments.takes_export,
+        "Write a run as a model of Hugging Face (Marian) or CTranslate2.",
+        ("export runs/toy --to marian --out toy-marian", "export runs/toy --to ctranslate2 --type int8 --out toy-int8"),
+    ),
+    Command(
+        import_, arguments.takes_import,
+        "Make a run of a Marian model in the format of Hugging Face.",
+        ("import marian toy-marian --run runs/imported",),
     ),
     Command(
         paper, arguments.takes_paper,

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
 from vaswani.data.prepare import PREPARED, prepare
@@ -12,10 +14,10 @@ from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import load_translator
 from vaswani.devices import set_up_jax
 from vaswani.errors import UserError
-from vaswani.evaluation.bleu import SetEvaluation
+from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
 from vaswani.evaluation.metrics import bleu_metric
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
-from vaswani.files import advise
+from vaswani.files import advise, new_directory
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
@@ -137,6 +139,37 @@ def make_sweep(config: Config, run: RunDirectory, names: str, seeds: int, set_na
     sweep = Sweep(run, config, rows(config, chosen), seeds, set_name)
     sweep.check_set()
     return sweep
+
+
+def export_run(run: RunDirectory, to: str, checkpoint: str, type: str, out: Path) -> None:
+    """Writes a run as a model of another program, with a model card, into the new directory `out`.
+
+    Args:
+        to: "marian" (Hugging Face) or "ctranslate2".
+        type: of CTranslate2's matrices: "float32", "float16" or "int8".
+    """
+    from vaswani.export import card
+    from vaswani.export.ctranslate2 import write_ctranslate2
+    from vaswani.export.marian import LENGTH_PENALTY, write_marian
+
+    if to == "marian" and type != "float32":
+        raise UserError(f"--type {type}: a Marian folder holds float32; the other types are CTranslate2's")
+    config = run.load_config()
+    translator, label = load_translator(run, checkpoint, config.decode)
+    params = jax.device_get(translator.params)
+    pieces = translator.tokenizer.pieces(range(translator.tokenizer.vocab_size))
+    with new_directory(out) as folder:
+        if to == "marian":
+            write_marian(folder, config, run.tokenizer_path, pieces, params)
+        else:
+            write_ctranslate2(folder, config, run.tokenizer_path, pieces, params, type)
+        use = (card.MARIAN_USE if to == "marian" else card.CTRANSLATE2_USE).format(
+            folder=out.name, type=type, example="A sentence.", beam=config.decode.beam,
+            length_penalty=LENGTH_PENALTY * config.decode.alpha,
+        )  # fmt: skip
+        sources = card.data_sources(config, PREPARED / config.data.name)
+        text = card.model_card(config, sources, read_evaluation(run.evaluation_path), label, use)
+        (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:

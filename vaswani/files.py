@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -45,6 +46,35 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def new_directory(path: str | Path) -> Iterator[Path]:
+    """Makes a directory that is there whole or not at all.
+
+    Yields:
+        An empty directory beside `path`, to be filled by the caller; it takes the name `path` if the block succeeds
+        and is removed if the block fails.
+
+    Raises:
+        UserError: something is at `path` already.
+        WorkFailed: the disk is full, or the place cannot be written to.
+    """
+    path = Path(path)
+    if path.exists():
+        raise UserError(f"{path}: exists already; remove it, or choose another name")
+    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in temporary.iterdir():
+            flush(file)
+        os.rename(temporary, path)
+        flush(path.parent)
+    except OSError as error:
+        raise write_failure(path, error) if _concerns(error, temporary) else error from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from tests.data.texts import configuration
-from vaswani.config import Config
 from vaswani.data.prepare import prepare
+from vaswani.schema import Config
 
 OPERATIONS = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")
 
