@@ -1,7 +1,7 @@
 """Recognises a training that has learnt nothing but which words are frequent.
 
-A post-norm Transformer can end up there: the layers pass nothing on after updates that were too large (no warm-up, or
-too high a rate), and the loss stays at the entropy of the words, whatever the source says.
+A post-norm Transformer can end up there after updates that were too large (no warm-up, or too high a rate). Its layers
+pass nothing on, and the loss stays at the entropy of the words, whatever the source is.
 """
 
 import numpy as np
