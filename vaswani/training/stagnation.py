@@ -47,6 +47,7 @@ class StagnationWatch:
             return ""
         self._said = True
         return (
-            f"step {step:,}: {nll:.2f} nats a token is no better than guessing by word frequency ({self.guessing:.2f}): "
-            "the model has learnt nothing else; try another run with a longer train.warmup or a smaller train.lr_scale"
+            f"step {step:,}: {nll:.2f} nats a token is no better than guessing by word frequency "
+            f"({self.guessing:.2f}): the model has learnt nothing else; try another run with "
+            "a longer train.warmup or a smaller train.lr_scale"
         )
