@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,12 +66,15 @@ def line(name: str, start: str, later: float = 0.0, times: int = 1) -> Moment:
 
 
 def file(name: str, path: Path, pattern: str, later: float = 0.0) -> Moment:
-    """A file below `path` that was not there at the first look, as a checkpoint that is being written."""
-    before: set[Path] | None = None
+    """A file below `path` that was not there at the first look, or is another one since."""
+    before: set[tuple[Path, int]] | None = None
 
     def reached(lines: Sequence[str]) -> bool:
         nonlocal before
-        existing = set(path.glob(pattern))
+        existing = set()
+        for found in path.glob(pattern):
+            with suppress(FileNotFoundError):  # renamed or deleted meanwhile
+                existing.add((found, found.stat().st_ino))
         before = existing if before is None else before
         return bool(existing - before)
 

@@ -42,7 +42,13 @@ def test_a_training_killed_at_random_moments_ends_with_the_same_bits(prepared, k
     assert not half_written(run / "checkpoints")
 
 
-@pytest.mark.parametrize("pattern", ["averaged.new", "averaged.new/manifest.json", "averaged.old"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "averaged.new/manifest.json",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("averaged.new", "averaged.old")),
+    ],
+)
 def test_an_averaging_that_is_killed_is_made_again(trained, pattern):
     """The parameters averaged before stay until the new ones are whole."""
     run, command = trained.path / "runs/tiny", ["average", "runs/tiny", "--last"]

@@ -17,6 +17,7 @@ from vaswani import config as config_module
 from vaswani.data.packing import TrainingBatches
 from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import Translator
+from vaswani.errors import WorkFailed
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config, TrainConfig
@@ -182,7 +183,26 @@ def test_the_best_and_the_last_are_kept(trained):
 
 def test_ten_updates_in_a_row_that_are_not_finite_stop_the_run(prepared):
     done = prepared.vaswani("train", "tiny.toml", "--train.lr-scale", "1e38", "--train.steps", "50", code=1)
-    assert "10 updates in a row were not finite" in done.stderr and "Traceback" not in done.stderr
+    assert "runs/tiny: 10 updates in a row were not finite at step 2; there is no checkpoint; try a" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ten_updates_in_a_row_that_are_not_finite_name_the_last_good_checkpoint(prepared, monkeypatch):
+    def make_train_step(*arguments):
+        step = session_make_train_step(*arguments)
+
+        def with_faults(state, batch, key):
+            if state.step < 7:
+                return step(state, batch, key)
+            return state, StepMetrics(Sums(*[np.float32(np.nan)] * 4), np.float32(np.nan), np.bool_(False))
+
+        return SimpleNamespace(lower=lambda *_: SimpleNamespace(compile=lambda: with_faults))
+
+    session_make_train_step = session.make_train_step
+    monkeypatch.setattr(session, "make_train_step", make_train_step)
+    with pytest.raises(WorkFailed, match="10 updates in a row were not finite at step 8; checkpoint 6 is good; try"):
+        in_this_process(prepared, 12)
+    assert checkpoints.steps(prepared.path / "runs/tiny/checkpoints")[-1] == 6
 
 
 def in_this_process(workplace, steps, settings=()):

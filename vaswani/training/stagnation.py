@@ -1,7 +1,7 @@
 """Recognises a training that has learnt nothing but which words are frequent.
 
-A post-norm Transformer can end up there: the layers pass nothing on after updates that were too large (no warm-up, or
-too high a rate), and the loss stays at the entropy of the words, whatever the source says.
+A post-norm Transformer can end up there after updates that were too large (no warm-up, or too high a rate). Its layers
+pass nothing on, and the loss stays at the entropy of the words, whatever the source is.
 """
 
 import numpy as np
@@ -47,6 +47,7 @@ class StagnationWatch:
             return ""
         self._said = True
         return (
-            f"step {step:,}: {nll:.2f} nats a token is no better than guessing by word frequency, {self.guessing:.2f}; "
-            "the model has learnt nothing else; try another run with a longer train.warmup or a smaller train.lr_scale"
+            f"step {step:,}: {nll:.2f} nats a token is no better than guessing by word frequency "
+            f"({self.guessing:.2f}): the model has learnt nothing else; try another run with "
+            "a longer train.warmup or a smaller train.lr_scale"
         )
