@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vaswani import config as config_module
+from vaswani import shipped
 from vaswani.errors import UserError, closest, did_you_mean
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
@@ -45,11 +46,7 @@ class Parser(argparse.ArgumentParser):
 def resolve(a: argparse.Namespace) -> argparse.Namespace:
     """The same arguments, CONFIG and RUN read."""
     if "config" in a:
-        path = Path(a.config)
-        if not path.exists():
-            there = {other.stem: other for other in (*Path("configs").glob("*.toml"), *path.parent.glob("*.toml"))}
-            near = [there[name] for name in closest(path.name.removesuffix(".toml"), there)]
-            raise UserError(f"{path}: no such configuration file{did_you_mean(near)}")
+        path = shipped.find(a.config)
         a.config = config_module.override(config_module.load(path), _settings(a))
         if "run" in a:
             a.run = RunDirectory(a.run or RUNS / (path.name.removesuffix(".toml") + a.suffix))
@@ -68,7 +65,7 @@ def _settings(a: argparse.Namespace) -> dict[str, str]:
 
 
 def takes_config(parser: argparse.ArgumentParser, run: bool = False, suffix: str = "") -> None:
-    parser.add_argument("config", metavar="CONFIG", help="a TOML file, as configs/toy.toml")
+    parser.add_argument("config", metavar="CONFIG", help="a TOML file, or a name that `vaswani config` lists, as toy")
     if run:
         parser.add_argument("--run", metavar="RUN", help=f"run directory (default: runs/NAME{suffix})")
         parser.set_defaults(suffix=suffix)

@@ -98,6 +98,16 @@ def prepare(a: argparse.Namespace) -> None:
     prepare(a.config, PREPARED)
 
 
+def config(a: argparse.Namespace) -> None:
+    from vaswani import shipped
+    from vaswani.console import aligned
+
+    if a.name:
+        print(shipped.written_out(a.name), end="")
+    else:
+        print(aligned([(name, shipped.summary(name)) for name in shipped.names()]))
+
+
 def train(a: argparse.Namespace) -> None:
     from vaswani.commands import train_run
 
@@ -114,14 +124,21 @@ def average(a: argparse.Namespace) -> None:
 
 def translate(a: argparse.Namespace) -> None:
     from vaswani.commands import set_up_jax
-    from vaswani.decoding.stream import translate_stream
-    from vaswani.decoding.translator import load_translator
+    from vaswani.decoding.stream import Layout, translate_files, translate_stream
+    from vaswani.decoding.translator import load_ensemble
 
-    if sys.stdin is None:
+    if sys.stdin is None and not a.input:
         raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
+    if a.json and a.scores:
+        raise UserError("--scores: --json has the scores; give one of the two")
+    runs = [a.run, *map(RunDirectory.open, a.others)]
     set_up_jax()
-    translator, _ = load_translator(a.run, a.checkpoint, settings_of_run(a).decode)
-    translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, a.n_best, a.scores)
+    translator = load_ensemble(runs, a.checkpoint, settings_of_run(a).decode)
+    layout = Layout(a.n_best, a.scores, a.alignments, a.json)
+    if a.input:
+        translate_files(translator, a.input, sys.stdout.buffer, layout)
+    elif sys.stdin is not None:
+        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, layout)
 
 
 def evaluate(a: argparse.Namespace) -> None:
@@ -258,7 +275,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="vaswani",
         allow_abbrev=False,
         description='The Transformer of "Attention Is All You Need", from raw text to BLEU.',
-        epilog="First time? `vaswani reproduce configs/toy.toml` goes the whole way in a few minutes on a laptop.",
+        epilog="First time? `vaswani reproduce toy` goes the whole way in a few minutes on a laptop.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
@@ -271,6 +288,8 @@ def build_parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
+    sub = command(config, "list the configurations that come with vaswani, or write one out")
+    sub.add_argument("name", nargs="?", metavar="NAME", help="print this one as a file that extends no other")
     sub = command(prepare, "get the text, clean the training split, learn the joint BPE, encode")
     takes_config(sub)
     sub = command(train, "train a model; started again, it goes on exactly where it stopped")
@@ -281,8 +300,18 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--last", type=int, metavar="N", help="how many (default: train.average_last of the run)")
     sub = command(translate, "translate stdin to stdout, line by line; on a terminal, a prompt")
     takes_run(sub, decode=True)
+    sub.usage = "%(prog)s RUN [RUN ...] [OPTIONS] [--TABLE.KEY VALUE ...]"
+    sub.add_argument("others", nargs="*", metavar="RUN", help="further runs: their log-probabilities are averaged")
+    sub.add_argument("--input", nargs="+", type=Path, metavar="FILE", help="translate these files (.gz too)")
     sub.add_argument("--n-best", type=int, default=1, metavar="N", help="translations a line, at most the beam")
     sub.add_argument("--scores", action="store_true", help="LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT a translation")
+    sub.add_argument(
+        "--alignments", action="store_true",
+        help="source token-target token pairs from cross-attention (0-0 2-1 …, Pharaoh format) <tab> before the text",
+    )  # fmt: skip
+    sub.add_argument(
+        "--json", action="store_true", help="one JSON object a line: its tokens, and its translations with scores"
+    )
     sub = command(evaluate, "translate the test sets and score them in every convention")
     takes_run(sub, decode=True)
     sub.add_argument("--src", type=Path, metavar="FILE", help="translate and score this file instead")
