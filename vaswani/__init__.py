@@ -3,8 +3,8 @@
     >>> from vaswani import Translator
     >>> translator = Translator("runs/toy")
     >>> [translation] = translator.translate(["A dog runs."])
-    >>> translation.text
-    ''
+    >>> print(translation.source, translation.text)  # doctest: +ELLIPSIS
+    A dog runs. ...
 
 `help(vaswani.Translator)` and `help(vaswani.load_run)` tell more; docs/python.md has examples. Importing `vaswani` does
 not import JAX: a name is loaded when it is first used.

@@ -74,7 +74,7 @@ def _parts(path: Path) -> tuple[list[str], list[str], str]:
 
 
 def _lines_by_key(lines: list[str]) -> dict[tuple[str, str], str]:
-    """{("model", "d_ff"): "d_ff = 512  # comment"}. No value in these files takes more than one line."""
+    """{("model", "d_ff"): "d_ff = 512  # comment", …}. No value in these files takes more than one line."""
     by_key, table = {}, ""
     for line in lines:
         table, key = _table_and_key(line, table)
@@ -84,8 +84,8 @@ def _lines_by_key(lines: list[str]) -> dict[tuple[str, str], str]:
 
 
 def _table_and_key(line: str, table: str) -> tuple[str, str]:
-    """The table after this line, and the key that the line sets or ""."""
+    """The table after this line, and the key that the line sets; "[]" for the head of a table, "" for other lines."""
     if match := _TABLE.match(line):
-        return match[1], ""
+        return match[1], "[]"
     match = _KEY.match(line)
     return table, match[1] if match else ""

@@ -1,7 +1,7 @@
 """What the search returns for a line of text."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vaswani.data.tokenizer import Tokenizer
@@ -20,11 +20,11 @@ class Hypothesis:
     """log P(Y|X), natural logarithm."""
     length: int
     """Tokens, the end symbol counted."""
-    ids: tuple[int, ...] = ()
+    ids: tuple[int, ...] = field(default=(), repr=False)
     """The tokens as the search chose them, with the end symbol. Encoding the text again may give others."""
-    tokens: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = field(default=(), repr=False)
     """The same as pieces of text, without the end symbol; "▁" is a space."""
-    alignment: Alignment | None = None
+    alignment: Alignment | None = field(default=None, repr=False)
     """(i, j): token j of this translation attends most to token i of the source, both from 0. None if not asked for."""
 
 
@@ -37,7 +37,7 @@ class Translation:
 
     source: str
     """The line."""
-    source_tokens: tuple[str, ...]
+    source_tokens: tuple[str, ...] = field(repr=False)
     """Its tokens, as pieces of text. A line that is too long is translated up to `decode.max_source_length` tokens."""
     hypotheses: tuple[Hypothesis, ...]
     """The n best translations, the best first. There are fewer where the search has found fewer."""
