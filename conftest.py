@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 from tests.workplace import Workplace
@@ -29,6 +30,12 @@ CHECKED = [
 ]
 hook = install_import_hook(CHECKED, "beartype.beartype")
 hook.__enter__()
+
+# 200 examples, the same each time; HYPOTHESIS_PROFILE=long draws 10,000 others at each run.
+COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("suite", max_examples=200, derandomize=True, **COMMON)
+settings.register_profile("long", max_examples=10_000, **COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 TINY = """
 [data]
@@ -76,7 +83,7 @@ def shared(tmp_path_factory) -> Path:
 def compilation_cache(shared):
     """One for all tests, and none of the user's."""
     os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
-    from vaswani.commands import set_up_jax  # after the hook: it imports the model
+    from vaswani.devices import set_up_jax  # after the hook: it imports the model
 
     set_up_jax()
 

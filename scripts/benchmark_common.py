@@ -22,7 +22,7 @@ import numpy as np
 from vaswani.arguments import Parser
 from vaswani.console import say
 from vaswani.data.encoded import EncodedPairs
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.data.tokenizer import END
 from vaswani.errors import UserError, WorkFailed
 from vaswani.files import write_json
@@ -129,7 +129,7 @@ def _peak_bytes() -> int:
 
 
 def make_parser(description: str | None) -> Parser:
-    return Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return Parser(description)
 
 
 def takes_out(parser: argparse.ArgumentParser, name: str) -> None:

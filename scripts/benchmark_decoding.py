@@ -37,12 +37,12 @@ from benchmark_common import (
 )
 from benchmark_peers import CTranslate2, HuggingFace, check_supported
 
-from vaswani.arguments import positive, resolve, settings_of_run, takes_run
-from vaswani.commands import set_up_jax
+from vaswani.arguments import positive, resolve, settings_of_run, takes_translator
 from vaswani.console import say
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.data.tokenizer import END, Tokenizer
 from vaswani.decoding.translator import load_translator
+from vaswani.devices import set_up_jax
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import corpus_bleu
 from vaswani.report.png import caption, drawing
@@ -245,7 +245,7 @@ def draw(path: Path, results: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    takes_run(parser, decode=True)
+    takes_translator(parser)
     parser.add_argument("--prepared", type=Path, help="its corpus (default: prepared/NAME)")
     parser.add_argument("--test", help="which test set (default: the first)")
     parser.add_argument("--lines", type=positive, help="only so many lines of it (default: all)")

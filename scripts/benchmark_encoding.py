@@ -17,7 +17,8 @@ from vaswani.arguments import positive
 from vaswani.console import say
 from vaswani.data.cleaning import Dropped
 from vaswani.data.corpus import read_pairs
-from vaswani.data.prepare import PreparedCorpus, encode_set
+from vaswani.data.prepare import encode_set
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.files import write_json
 
 

@@ -42,7 +42,7 @@ from benchmark_common import (
 from vaswani.arguments import positive, resolve, takes_config
 from vaswani.console import say
 from vaswani.data.packing import TrainingBatches
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.errors import UserError, WorkFailed
 
 ROW_LENGTHS = (64, 128, 256, 512, 1024)
@@ -57,8 +57,7 @@ class Ours:
     def __init__(self, job: Job):
         import jax
 
-        from vaswani.commands import set_up_jax
-        from vaswani.devices import make_mesh, shard_rows
+        from vaswani.devices import make_mesh, set_up_jax, shard_rows
         from vaswani.training.train_step import init_state, make_train_step, state_structure
 
         set_up_jax()

@@ -49,12 +49,12 @@ def test_random_pairs_fill_their_rows():
 @pytest.mark.parametrize(
     ("script", "arguments", "says"),
     [
-        (benchmark_training, ["--contestants", "nobody"], "--contestants: 'nobody' is none of eager, compiled"),
+        (benchmark_training, ["--contestants", "nobody"], "--contestants: invalid choice: 'nobody'"),
         (benchmark_training, ["--sweep", "row_length", "vocabulary", "--sweep-points", "64"], "of one --sweep"),
         (benchmark_training, ["--seconds", "0"], "0: must be above 0"),
-        (benchmark_encoding, ["--pairs", "-1"], "-1 is not at least 1"),
+        (benchmark_encoding, ["--pairs", "-1"], "'-1' should be a whole number"),
         (benchmark_decoding, ["--threads", "100000"], "--threads 100000: this process may use"),
-        (benchmark_decoding, ["--lines", "-5"], "-5 is not at least 1"),
+        (benchmark_decoding, ["--lines", "-5"], "'-5' should be a whole number"),
         (benchmark_decoding, ["--decode.beem", "2"], "did you mean --decode.beam"),
     ],
 )

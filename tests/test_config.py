@@ -4,6 +4,7 @@ import errno
 import os
 from importlib import metadata
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -31,34 +32,34 @@ def test_every_file_loads_and_comes_back_from_what_a_run_stores(path, tmp_path):
     assert config.load_stored(tmp_path / "config.toml") == config.load(tmp_path / "config.toml") == loaded
 
 
-def test_what_a_run_stores_names_the_version_and_has_lost_nothing(tmp_path):
+def test_what_a_run_stores_names_the_version_and_is_checked(tmp_path):
     path = tmp_path / "config.toml"
-    count = len(config.flatten(Config()))
     written = config.to_toml(config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"}))
-    first_line = written.split("\n")[0]
-    assert (
-        first_line.startswith(f"# vaswani {metadata.version('vaswani')} wrote")
-        and f"all {count} settings" in first_line
-    )
+    assert written.startswith(f"# vaswani {metadata.version('vaswani')} wrote this file, crc32 ")
     cut = written[: written.index("[decode]")]
-    for text in (cut, written.replace("d_ff = 48\n", ""), ""):
+    for text in (cut, written.replace("d_ff = 48\n", ""), written.replace("alpha = 0.6", "alpha = 0.7")):
         path.write_text(text)
-        with pytest.raises(UserError, match=r"config\.toml: settings are lost, \d+ are left"):
+        with pytest.raises(UserError, match=r"config\.toml: is damaged, or was edited; after an edit delete its first"):
             config.load_stored(path)
-    path.write_text(written + "\nbeams = 3\n")
+    path.write_text("")
+    with pytest.raises(UserError, match=r"config\.toml: is empty"):
+        config.load_stored(path)
+    edited = written.split("\n", 1)[1].replace("alpha = 0.6", "alpha = 0.7")  # as the message advises
+    path.write_text(edited)
+    assert (config.load_stored(path).decode.alpha, config.load_stored(path).model.d_ff) == (0.7, 48)
+    path.write_text(edited + "\nbeams = 3\n")
     with pytest.raises(UserError, match=r"unknown key 'decode\.beams' \(did you mean decode\.beam\?\)"):
         config.load_stored(path)
 
 
 def test_a_run_of_a_version_with_fewer_settings_takes_the_defaults(tmp_path):
     path = tmp_path / "config.toml"
-    newer = config.to_toml(config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"}))
-    lines = [line for line in newer.split("\n") if not line.startswith(("#", "alpha", "P_drop"))]
     expected = config.override(Config(), {"model.d_ff": "48", "decode.beam": "2"})
-    count = len(config.flatten(expected))
-    earlier = f"# vaswani 0.0.9 wrote this file. It holds all {count - 2} settings of that version."
-    for text in ("\n".join(lines), "\n".join([earlier, *lines])):  # the first version wrote no such line
-        path.write_text(text)
+    lines = [line for line in config.to_toml(expected).split("\n") if not line.startswith(("#", "alpha", "P_drop"))]
+    text = "\n".join(lines)
+    earlier = f"# vaswani 0.0.9 wrote this file, crc32 {crc32(text.encode()):08x}. Delete this line after an edit.\n"
+    for first_line in ("", earlier):  # the first version wrote no such line
+        path.write_text(first_line + text)
         assert config.load_stored(path) == expected
 
 
@@ -87,9 +88,9 @@ def test_paths_in_a_file_are_relative_to_it_and_on_the_command_line_to_the_worki
 
 def test_what_may_differ():
     changed = config.override(Config(), {"train.steps": "9", "train.warmup": "5", "train.log_every": "1"})
-    assert config.refused_differences(Config(), changed, "run") == "train.warmup = 4000 there, 5 now"
+    assert config.refused_differences(Config(), changed, "run") == "train.warmup = 4000 before, 5 now"
     refused = config.refused_differences(Config(), changed, "sweep")
-    assert refused == "train.steps = 100000 there, 9 now; train.warmup = 4000 there, 5 now"
+    assert refused == "train.steps = 100000 before, 9 now; train.warmup = 4000 before, 5 now"
     assert all(free <= config.flatten(Config()).keys() for free in MAY_DIFFER.values())
 
 

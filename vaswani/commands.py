@@ -1,22 +1,21 @@
 """The stages between raw text and BLEU, one function a command; `reproduce` runs them in order."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-
 from vaswani.console import say
 from vaswani.data.corpus import file_lines
-from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.data.prepare import PREPARED, prepare
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import load_translator
-from vaswani.devices import use_processors
+from vaswani.devices import set_up_jax
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import SetEvaluation
 from vaswani.evaluation.metrics import bleu_metric
 from vaswani.evaluation.sets import evaluate_set, score_set, translate_set
+from vaswani.files import advise
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
@@ -27,21 +26,11 @@ if TYPE_CHECKING:
     from vaswani.ablation.results import Table
     from vaswani.ablation.sweep import Sweep
 
-PREPARED = Path("prepared")
-
-
-def set_up_jax() -> None:
-    """Before JAX is first used: its processors, and the user's cache directory for compiled programs."""
-    use_processors()
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(root / "vaswani" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
 
 def train_run(config: Config, run: RunDirectory, init: RunDirectory | None = None) -> None:
     """Prepares the corpus if it is not there yet, and trains."""
+    set_up_jax()  # first: what is wrong with the devices should not be found after an hour of preparing
     corpus = prepare(config, PREPARED)
-    set_up_jax()
     train(config, run, corpus, init)
 
 
@@ -66,24 +55,28 @@ def average_run(run: RunDirectory, last: int | None = None) -> Sequence[int]:
             )
         steps = saved[-(last or run.load_config().train.average_last) :]
         params = checkpoints.average(run.checkpoints, steps)
-        tokenizer = checkpoints.read_meta(run.checkpoints / str(steps[-1]))["tokenizer"]
-        checkpoints.save_params(run.averaged, params, {"steps": steps, "tokenizer": tokenizer})
+        meta = checkpoints.read_meta(run.checkpoints / str(steps[-1]))
+        kept = {key: meta[key] for key in ("tokenizer", "settings") if key in meta}
+        checkpoints.save_params(run.averaged, params, {"steps": steps, **kept})
     return steps
 
 
 def evaluate_run(
-    run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = ()
+    run: RunDirectory, config: Config, checkpoint: str = "auto", sets: Sequence[str] = (), out: Path | None = None
 ) -> dict[str, SetEvaluation]:
-    """Translates and scores the configuration's test sets (or `sets`), each in every convention."""
-    bleu_metric(config.data.target)  # fails before the translating if its tokeniser is not installed
+    """Translates and scores the configuration's test sets (or `sets`), each in every convention.
+
+    Args:
+        out: a directory for translations and scores; by default the run itself.
+    """
     set_up_jax()
     corpus = PreparedCorpus.open(PREPARED / config.data.name)
     translator, label = load_translator(run, checkpoint, config.decode)
-    with run.lock():
-        results = {}
+    results, store = {}, RunDirectory(out or run.path)
+    with advise(f"`vaswani evaluate {run.path} --out DIR` writes elsewhere"), store.lock():
         for name in sets or config.data.tests:
             sources, references = corpus.raw(name)
-            results[name] = evaluate_set(run, config, name, sources, references, translator, label)
+            results[name] = evaluate_set(store, config, name, sources, references, translator, label)
     return results
 
 
@@ -131,6 +124,19 @@ def reproduce(config: Config, run: RunDirectory) -> dict[str, SetEvaluation]:
     results = evaluate_run(run, config)
     write_report(run)
     return results
+
+
+def make_sweep(config: Config, run: RunDirectory, names: str, seeds: int, set_name: str) -> "Sweep":
+    """The runs of `names`, which are rows or groups of Table 3 or files, separated by commas."""
+    from vaswani.ablation.rows import rows
+    from vaswani.ablation.sweep import Sweep
+
+    chosen = [name for name in names.split(",") if name]
+    if not chosen:
+        raise UserError(f"--rows {names!r}: names no row; give groups or rows of Table 3, as A,C1,big")
+    sweep = Sweep(run, config, rows(config, chosen), seeds, set_name)
+    sweep.check_set()
+    return sweep
 
 
 def ablate_run(config: Config, run: RunDirectory, set_name: str) -> None:

@@ -5,12 +5,14 @@ A configuration is a TOML file that holds only what differs from the defaults, o
 
 import dataclasses
 import importlib.metadata
+import json
 import os
 import re
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+from zlib import crc32
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,7 +20,7 @@ from vaswani.errors import UserError, closest, did_you_mean
 from vaswani.schema import MAY_DIFFER, PATHS, Config
 
 MOST_EXTENDED = 20  # files that extend one another; more are a mistake
-FIRST_LINE = re.compile(r"# vaswani .+ wrote this file\. It holds all (\d+) settings of that version\.\n")
+FIRST_LINE = re.compile(r"# vaswani .+ wrote this file, crc32 ([0-9a-f]{8})\. Delete this line after an edit\.\n")
 
 
 def load(path: str | Path) -> Config:
@@ -36,18 +38,18 @@ def load_stored(path: str | Path) -> Config:
     The file may be of another version of vaswani: a setting that this version added takes its default.
 
     Raises:
-        UserError: as `load`; also if the file has lost settings.
+        UserError: as `load`; also if the file is damaged.
     """
     path = Path(path)
     text = _read_text(path)
     first_line = FIRST_LINE.match(text)
-    # The first versions wrote no such line, and stored paths relative to the working directory.
+    if first_line and int(first_line[1], 16) != crc32(text[first_line.end() :].encode()):
+        raise UserError(f"{path}: is damaged, or was edited; after an edit delete its first line, which has a checksum")
+    # Version 0.1.0 wrote no such line, and stored paths relative to the working directory.
     values = _parse(text, path, relative_to=path.parent if first_line else Path())
-    config = from_dict(values, where=str(path))
-    written, left = int(first_line[1]) if first_line else 1, len(_given(values, config))
-    if left < written:
-        raise UserError(f"{path}: settings are lost, {left} are left; put the file back as it was written")
-    return config
+    if not values:
+        raise UserError(f"{path}: is empty; put the file back as it was written")
+    return from_dict(values, where=str(path))
 
 
 def to_toml(config: Config) -> str:
@@ -58,8 +60,9 @@ def to_toml(config: Config) -> str:
         version = importlib.metadata.version("vaswani")
     except importlib.metadata.PackageNotFoundError:  # run from its source, not installed
         version = "(unknown version)"
-    first_line = f"# vaswani {version} wrote this file. It holds all {len(flatten(config))} settings of that version.\n"
-    return first_line + tomli_w.dumps(to_dict(config))
+    text = tomli_w.dumps(to_dict(config))
+    checksum = f"{crc32(text.encode()):08x}"
+    return f"# vaswani {version} wrote this file, crc32 {checksum}. Delete this line after an edit.\n{text}"
 
 
 def from_dict(values: dict[str, Any], where: str) -> Config:
@@ -103,11 +106,27 @@ def refused_differences(before: Config, now: Config, started_again: Literal["run
     >>> from dataclasses import replace
     >>> from vaswani.schema import TrainConfig
     >>> refused_differences(Config(), Config(train=TrainConfig(steps=5, warmup=50)), "run")
-    'train.warmup = 4000 there, 50 now'
+    'train.warmup = 4000 before, 50 now'
     """
     changed = differences(before, now).items()
     free = MAY_DIFFER[started_again]
-    return "; ".join(f"{key} = {old!r} there, {new!r} now" for key, (old, new) in changed if key not in free)
+    return "; ".join(f"{key} = {old!r} before, {new!r} now" for key, (old, new) in changed if key not in free)
+
+
+def essential_settings(config: Config) -> dict[str, Any]:
+    """The settings that a run keeps when it goes on, as a checkpoint stores them: {"model.d_model": 512, …}."""
+    flat = flatten(config)
+    return json.loads(json.dumps({key: value for key, value in flat.items() if key not in MAY_DIFFER["run"]}))
+
+
+def other_settings(stored: dict[str, Any], config: Config) -> str:
+    """Where `config` differs from the essential settings that a checkpoint stored, or "".
+
+    A setting that only another version has is not compared.
+    """
+    now = essential_settings(config)
+    pairs = ((key, old, now[key]) for key, old in stored.items() if key in now)
+    return "; ".join(f"{key} = {old!r} before, {new!r} now" for key, old, new in pairs if new != old)
 
 
 def differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:

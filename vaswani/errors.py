@@ -3,10 +3,14 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
+from vaswani.console import visible
+
 
 class _OneLine(Exception):
+    """One line without control characters, whatever the messages of libraries and the text in it hold."""
+
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # a library's message, quoted in ours, may have several lines
+        super().__init__(visible(" ".join(message.split())))
 
 
 class UserError(_OneLine):

@@ -1,8 +1,9 @@
-"""Reading and writing files: a half-written one never counts, and what goes wrong is said in one line."""
+"""Reading and writing files: a file is written whole or not at all, and every error is one line."""
 
 import errno
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from vaswani.errors import UserError, WorkFailed
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Writes a file whole or not at all.
 
-    Missing parent directories are made. The yielded path ends like `path`, for writers that look at the suffix.
+    Missing parent directories are made. The yielded path has the suffix of `path`, because some writers look at it.
 
     Example:
         with atomic_path("scores.json") as temporary:
@@ -25,11 +26,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         path: the file to write or replace.
 
     Yields:
-        A path in the same directory, to be written by the caller; it takes the name `path` if the block succeeds and
-        is removed if the block fails.
+        A path in the same directory, which the caller writes. It is renamed to `path` if the block succeeds, and
+        removed if the block fails.
 
     Raises:
-        WorkFailed: the disk is full, or the place cannot be written to; what was there before stays.
+        WorkFailed: the disk is full, or the directory cannot be written to. An existing file stays as it was.
     """
     path = Path(path)
     temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
@@ -47,18 +48,18 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes `text` as UTF-8, line ends as they are, by `atomic_path`."""
+    """Writes `text` as UTF-8 with `atomic_path`. Line ends stay as they are."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Writes `value` as indented JSON, by `atomic_path`."""
+    """Writes `value` as indented JSON with `atomic_path`."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; None where there is no file.
+    """The value in a JSON file; None if there is no file.
 
     Raises:
         UserError: it is not JSON, or cannot be read.
@@ -74,29 +75,47 @@ def read_json(path: Path) -> Any:
 
 
 def read_own_lines(path: Path) -> list[str]:
-    """The lines of a file that this program wrote: UTF-8, ended by "\\n" and nothing else."""
+    """The lines of a file that this program wrote: UTF-8, and only "\\n" ends a line."""
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             return [line.removesuffix("\n") for line in file]
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not as it was written, it is not UTF-8 ({error.reason})") from None
+        raise UserError(f"{path}: not UTF-8 ({error.reason}), so not as it was written") from None
     except OSError as error:
         raise read_failure(path, error) from None
 
 
+def fingerprint(path: Path) -> list[int]:
+    """Size in bytes and CRC-32 of a file."""
+    size = crc32 = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            size, crc32 = size + len(block), zlib.crc32(block, crc32)
+    return [size, crc32]
+
+
 def read_failure(path: Path, error: OSError) -> UserError:
-    """The one line that says why `path` could not be read."""
+    """Why `path` could not be read, as one line."""
     return UserError(f"{path}: cannot be read: {error.strerror or error}")
 
 
 def write_failure(path: Path, error: OSError) -> WorkFailed:
-    """The one line that says why `path` could not be written."""
+    """Why `path` could not be written, as one line."""
     why = "no space left on the disk" if _is_full(error) else error.strerror or str(error)
     return WorkFailed(f"{path}: cannot be written: {why}")
 
 
+@contextmanager
+def advise(advice: str) -> Iterator[None]:
+    """Adds the advice to the message of a file that cannot be written in this block."""
+    try:
+        yield
+    except WorkFailed as error:
+        raise WorkFailed(f"{error}; {advice}") from None
+
+
 def flush(path: Path) -> None:
-    """Waits until a file's bytes, or a directory's names, are on the disk: a rename may otherwise get there first."""
+    """Waits until a file's bytes, or a directory's names, are on the disk. Otherwise a rename may reach it first."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,5 +129,5 @@ def _is_full(error: OSError) -> bool:
 
 
 def _concerns(error: OSError, temporary: Path) -> bool:
-    """Whether the error comes from writing, not from something else that the caller did inside the block."""
+    """Whether the error comes from writing the file, and not from something else in the caller's block."""
     return _is_full(error) or error.filename in {str(p) for p in (temporary, *temporary.parents)}

@@ -1,4 +1,4 @@
-"""What the C library does with memory that is given back to it."""
+"""How the C library treats memory that a program frees."""
 
 import ctypes
 from contextlib import suppress
@@ -8,12 +8,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 
 
 def keep_freed_memory() -> None:
-    """Keeps freed memory for the next use; to be called before the process has a second thread.
+    """Keeps freed memory in the process for the next use. Call it before the process has a second thread.
 
-    XLA takes hundreds of MiB for each update and gives them back after it. The C library would hand them to the
-    system, which would zero them page by page the next time: a tenth of an update on a CPU.
+    XLA allocates hundreds of MiB for each update and frees them after it. By default the C library returns them to the
+    system, which clears each page before it gives it out again. That takes a tenth of an update on a CPU.
     """
-    with suppress(OSError, AttributeError, TypeError):  # another C library than glibc
+    with suppress(OSError, AttributeError, TypeError):  # the C library is not glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 1 << 30)
         mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

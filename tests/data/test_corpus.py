@@ -2,10 +2,12 @@ import gzip
 import io
 import json
 import re
+from dataclasses import replace
 
 import datasets
 import numpy as np
 import pytest
+from huggingface_hub.utils import httpx
 
 from vaswani.data.cleaning import Dropped, clean, sample
 from vaswani.data.corpus import read_jsonl, read_lines, read_pairs, write_jsonl
@@ -106,7 +108,7 @@ def test_bad_tables_are_named(tmp_path):
     cases = {
         "a.csv": ("en,de\na,b,c\n", r"a\.csv, line 2: has 3 columns where the first line names 2"),
         "a2.csv": ("en,de,en\na,b,c\n", r"a2\.csv, line 1: names the column 'en' more than once"),
-        "b.csv": ("en,fr\na,b\n", r"b\.csv, row 1: has en, fr; needs en and de"),
+        "b.csv": ("en,fr\na,b\n", r"b\.csv, row 1: has the columns \['en', 'fr'\]; needs en and de"),
         "c.jsonl": ('{"en": "x", "de": "y"}\n{"en"', r"c\.jsonl, line 2: not JSON"),
         "d.jsonl": ('{"en": 7, "de": "y"}\n', r"d\.jsonl, row 1: 7 is not text"),
         "e.jsonl": ('{"en": "\\ud800", "de": "y"}\n', r"e\.jsonl, row 1: half of a surrogate pair"),
@@ -118,21 +120,57 @@ def test_bad_tables_are_named(tmp_path):
             list(read_pairs(local(tmp_path), name.split(".")[0]))
 
 
-def test_hub_is_asked_for_the_mapped_split_and_fails_in_one_line(monkeypatch):
+def test_hub_is_asked_for_the_mapped_split(monkeypatch):
     asked = []
 
     def load_dataset(path, name, split, streaming):
         asked.append((path, name, split, streaming))
-        if split == "test":
-            raise ConnectionError("Couldn't reach the hub\nand more")
         return iter([{"translation": {"en": "Hello", "de": None}}])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    data = DataConfig()
-    assert list(read_pairs(data, "newstest2013")) == [("Hello", "")]
+    assert list(read_pairs(DataConfig(), "newstest2013")) == [("Hello", "")]
     assert asked == [("wmt/wmt14", "de-en", "validation", True)]
-    with pytest.raises(UserError, match=r"'test'.*\(Couldn't reach the hub\); .* --data\.dir$"):
-        list(read_pairs(data, "newstest2014"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionError("Couldn't reach it\nand more"),
+        httpx.ReadError("Couldn't reach it"),
+        datasets.exceptions.DatasetNotFoundError("Couldn't reach it"),
+        datasets.exceptions.DatasetGenerationError("Couldn't reach it"),
+        RuntimeError("Couldn't reach it"),
+    ],
+)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_what_the_hub_refuses_is_one_line(monkeypatch, error, rows):
+    def load_dataset(*_, **__):
+        yield from [{"en": "a", "de": "b"}] * rows
+        raise error
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError, match=r"split 'test'.*\(Couldn't reach it\); .* --data\.dir$"):
+        list(read_pairs(DataConfig(), "newstest2014"))
+
+
+def test_no_such_split_or_subset_is_one_line(tmp_path):
+    """The library itself, on a data set in a local directory."""
+    (tmp_path / "train.jsonl").write_text('{"en": "a", "de": "b"}\n')
+    data = DataConfig(corpus=str(tmp_path), subset="", train="train")
+    assert list(read_pairs(data, "train")) == [("a", "b")]
+    with pytest.raises(UserError, match=r"split 'none'.*\(Bad split: none\. Available splits: \['train'\]\)"):
+        list(read_pairs(data, "none"))
+    with pytest.raises(UserError, match=r"de-en.*\(BuilderConfig 'de-en' not found"):
+        list(read_pairs(replace(data, subset="de-en"), "train"))
+
+
+def test_a_defect_is_not_taken_for_the_users_error(monkeypatch):
+    def load_dataset(*_, **__):
+        raise TypeError("an argument that no longer exists")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(TypeError, match="no longer exists"):
+        list(read_pairs(DataConfig(), "newstest2014"))
 
 
 def test_a_blank_side_drops_the_pair():

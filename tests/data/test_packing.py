@@ -27,7 +27,7 @@ def numbered(n, longest=20, seed=0):
 
 def unpacked(batch):
     """The (source, target input, target output) of every pair in a batch, as its segments say; checks positions."""
-    found = []
+    unpacked_pairs = []
     flat = {name: array.reshape(-1, array.shape[-1]) for name, array in batch._asdict().items()}
     for row in range(len(flat["source"])):
         source_segments, target_segments = flat["source_segments"][row], flat["target_segments"][row]
@@ -37,12 +37,12 @@ def unpacked(batch):
             assert flat["source_positions"][row][ours].tolist() == list(range(ours.sum()))
             assert flat["target_positions"][row][theirs].tolist() == list(range(theirs.sum()))
             pair = (flat["source"][row][ours], flat["target_input"][row][theirs], flat["target_output"][row][theirs])
-            found.append(tuple(map(tuple, pair)))
+            unpacked_pairs.append(tuple(map(tuple, pair)))
         for side in ("source", "target"):
             padding = flat[f"{side}_segments"][row] == 0
             assert not flat[f"{side}_positions"][row][padding].any()
             assert not flat["source" if side == "source" else "target_output"][row][padding].any()
-    return found
+    return unpacked_pairs
 
 
 def expected(pairs):
@@ -90,15 +90,15 @@ def test_shape_is_the_fewest_micro_batches_that_fit_the_devices(rows, most, devi
 def test_an_epoch_holds_every_pair_once_and_tokens_per_update_hold_on_any_number_of_devices(devices):
     pairs = numbered(5000)  # more than one window
     batches = training(pairs, devices=devices)
-    found, updates, rows = [], 0, []
+    unpacked_pairs, updates, rows = [], 0, []
     while batches.state["epoch"] == 0:
         batch = next(batches)
         assert batch.source.shape == batches.shape
         if batches.state["epoch"] == 0:
             rows.append(int(batch.source_segments.any(-1).sum()))
-            found += unpacked(batch)
+            unpacked_pairs += unpacked(batch)
             updates += 1
-    assert sorted(found) == expected(pairs)
+    assert sorted(unpacked_pairs) == expected(pairs)
     assert set(rows[:-1]) == {10}  # ceil(300 / 32)
     assert 1 <= rows[-1] <= 10
 

@@ -3,53 +3,22 @@ import errno
 import json
 import multiprocessing
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.data.texts import VALID, WORDS, configuration, write_lines
 from vaswani.data import prepare as module
 from vaswani.data.corpus import read_pairs
-from vaswani.data.encoded import EncodedPairs, Writer
-from vaswani.data.prepare import PreparedCorpus, prepare
+from vaswani.data.encoded import Writer
+from vaswani.data.prepare import prepare
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.errors import UserError, WorkFailed
 from vaswani.schema import Config, DataConfig
-
-WORDS = "one two three four five six seven eight nine ten".split()
-VALID = [("A\u2028line", "mit \u0085 innen"), ("", ""), ("one two", "  eins  "), ("x " * 300, "y")]
-
-
-def lines(directory, name, pairs):
-    for side, language in enumerate(("en", "de")):
-        text = "".join(pair[side] + "\n" for pair in pairs)
-        (directory / f"{name}.{language}").write_bytes(text.encode())
-
-
-@pytest.fixture
-def text(tmp_path):
-    """A directory of small files with one pair of every sort that is dropped."""
-    directory = tmp_path / "text"
-    directory.mkdir()
-    good = [(f"{a} {b} apples.", f"{a[::-1]} {b[::-1]} Äpfel.") for a in WORDS for b in WORDS]
-    bad = [("", "leer"), ("x", "viel zu lang"), good[0], good[3], ("ß " * 80, "ü " * 80)]
-    lines(directory, "train", good[:50] + bad + good[50:])
-    lines(directory, "valid", VALID)
-    lines(directory, "test", [("Last.", "\r Letzte.")])
-    return directory
-
-
-def configuration(text, **kwargs):
-    defaults = dict(
-        name="small", dir=str(text), train="train", valid="valid", tests=("test",), splits={},
-        vocab_size=340, max_tokens=64,
-    )  # fmt: skip
-    return Config(data=DataConfig(**(defaults | kwargs)))
-
-
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "prepared"
 
 
 def test_the_prepared_corpus_from_end_to_end(text, root, capsys):
@@ -80,7 +49,7 @@ def test_the_prepared_corpus_from_end_to_end(text, root, capsys):
         int(n.sum()) - 100 for n in (train.source_lengths, train.target_lengths)
     ]
     assert manifest["tokenizer"] == {
-        "sha256": tokenizer.checksum, "vocab_size": 340, "lines": 202, "skipped": 0,
+        "sha256": tokenizer.checksum, "vocab_size": 340, "lines": 202, "cut": 0,
     }  # fmt: skip
     assert set(manifest["sources"]) == {"train", "valid", "test"}
     assert sorted(p.name for p in root.iterdir()) == [".small.lock", "small"]
@@ -96,10 +65,10 @@ def test_the_same_corpus_gives_the_same_files(text, root, tmp_path):
 def test_limit_takes_a_sample_of_what_is_clean(text, root):
     corpus = prepare(configuration(text, limit=30, max_tokens=250, vocab_size=300), root)
     train = corpus.pairs("train")
-    found = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
-    assert len(set(found)) == 30
+    kept = [corpus.tokenizer.decode(train.source(i)) for i in range(len(train))]
+    assert len(set(kept)) == 30
     order = list(dict.fromkeys(s for s, _ in read_pairs(configuration(text).data, "train")))
-    assert found == sorted(found, key=order.index)
+    assert kept == sorted(kept, key=order.index)
 
 
 def test_used_again_only_if_prepared_alike(text, root, capsys):
@@ -118,7 +87,7 @@ def test_used_again_only_if_prepared_alike(text, root, capsys):
         prepare(configuration(text, vocab_size=350), root)
     for name in ("valid", "test"):
         before = [(text / f"{name}.{side}").read_bytes() for side in ("en", "de")]
-        lines(text, name, VALID[:2])
+        write_lines(text, name, VALID[:2])
         with pytest.raises(UserError, match=rf"was not prepared from what .*{name}\.en.* hold"):
             prepare(config, root)
         for side, content in zip(("en", "de"), before, strict=True):
@@ -128,7 +97,7 @@ def test_used_again_only_if_prepared_alike(text, root, capsys):
 
 def test_a_further_test_set_is_added(text, root):
     prepare(configuration(text), root)
-    lines(text, "more", [("Two.", "Zwei.")])
+    write_lines(text, "more", [("Two.", "Zwei.")])
     prepare(configuration(text, tests=("test", "more")), root)
     corpus = prepare(configuration(text), root)
     assert corpus.raw("more") == (["Two."], ["Zwei."])
@@ -142,7 +111,11 @@ def test_a_further_test_set_is_added(text, root):
     [
         (dict(vocab_size=9999), r"data\.vocab_size = 9999 is too large .* at most \d+"),
         (dict(tests=("nowhere",)), r"no nowhere\.en"),
-        (dict(max_tokens=2), "train: no pair is left after cleaning; dropped: .* 101 too long"),
+        (
+            dict(max_tokens=2),
+            "train: no pair is left after cleaning; dropped: .* 101 too long; too long: for example 'one one apples.' "
+            "and 'eno eno Äpfel.'; make a line one sentence, or data.max_tokens larger",
+        ),
         (dict(valid="train"), r"data\.train = 'train' cannot be the validation set"),
         (dict(tokenizer="."), r"\.: cannot be read: Is a directory"),
         (dict(tokenizer="none"), r"none: no such tokenizer"),
@@ -165,11 +138,11 @@ def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, wh
     (text / "test.jsonl").write_text('{"en": "Last.", "de": "Letzte."}')
     opened, listed = builtins.open, os.listdir
 
-    def guarded(work):
+    def guarded(function):
         def call(path, *rest, **options):
             if os.path.basename(path) == what and root not in Path(path).parents:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return work(path, *rest, **options)
+            return function(path, *rest, **options)
 
         return call
 
@@ -181,38 +154,23 @@ def test_what_may_not_be_read_is_no_failure_to_write(text, root, monkeypatch, wh
     assert [p.name for p in root.iterdir()] == [".small.lock"]
 
 
+def test_if_every_line_is_too_long_the_message_shows_one_and_says_what_to_do(text, root, capsys):
+    write_lines(text, "train", [(f"\x1b[2J{word} " * 900, f"{word} " * 2000) for word in WORDS])
+    with pytest.raises(UserError) as error:
+        prepare(configuration(text, vocab_size=300), root)
+    long = "'\\x1b[2Jone \\x1b[2Jone"
+    assert f"dropped: 10 too long; too long: for example {long}" in str(error.value)
+    assert str(error.value).endswith("…'; make a line one sentence, or data.max_tokens larger")
+    cut = "20 of these lines are longer than 4,192 bytes or hold U+2585, and were cut for learning; the first begins "
+    assert cut + long in capsys.readouterr().err
+
+
 def test_a_set_may_have_any_name(text, root):
     for language in ("en", "de"):
         (text / f"valid.{language}").rename(text / f"cleaned.{language}")
     corpus = prepare(configuration(text, valid="cleaned"), root)
     assert corpus.raw("cleaned")[0] == [s for s, _ in VALID]
     assert ".cleaned.jsonl" not in [p.name for p in corpus.path.iterdir()]
-
-
-def test_a_set_that_has_lost_a_line_is_refused(text, root):
-    corpus = prepare(configuration(text), root)
-    lines(text, "more", VALID)
-    prepare(configuration(text, tests=("test", "more")), root)
-    for name in ("valid", "more"):
-        path = corpus.path / f"{name}.jsonl"
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-        with pytest.raises(UserError, match=f"small: its raw set {name} has 3 pairs, not the 4 that were prepared"):
-            PreparedCorpus.open(corpus.path).raw(name)
-    (corpus.path / "test.jsonl").write_text("5\n")
-    with pytest.raises(UserError, match=r"test\.jsonl: cannot be read"):
-        corpus.raw("test")
-    with Writer(corpus.path, "valid", 340) as writer:
-        writer.append([[5]], [[6]])
-    with pytest.raises(UserError, match="its encoded set valid has 1 pairs, not the 4"):
-        corpus.pairs("valid")
-    train = corpus.path / "train.source.offsets.npy"
-    np.save(train, np.load(train)[:-1])
-    with pytest.raises(UserError, match=r"train\.source\.offsets\.npy: not the offsets of its sources"):
-        corpus.pairs("train")
-    for kind in ("npy", "offsets.npy"):
-        (corpus.path / f"valid.source.{kind}").replace(corpus.path / f"train.source.{kind}")
-    with pytest.raises(UserError, match="train has 1 sources but 100 targets"):
-        corpus.pairs("train")
 
 
 def test_a_full_disk_leaves_nothing(text, root, monkeypatch):
@@ -250,29 +208,6 @@ def test_two_processes_at_once_prepare_it_once(text, root):
     assert len(PreparedCorpus.open(root / "small").pairs("train")) == 100
 
 
-def test_another_tokenizer_of_the_same_size_is_refused(text, root):
-    prepare(configuration(text), root)
-    other = prepare(configuration(text, name="other", limit=90), root)
-    (root / "small" / "tokenizer.model").write_bytes((other.path / "tokenizer.model").read_bytes())
-    with pytest.raises(UserError, match=r"tokenizer\.model: not the tokenizer that this corpus was encoded with"):
-        PreparedCorpus.open(root / "small")
-    with pytest.raises(UserError, match="no prepared corpus; `vaswani prepare CONFIG` makes it"):
-        PreparedCorpus.open(root / "none")
-
-
-def test_large_vocabularies_take_four_bytes_and_cut_files_are_refused(tmp_path):
-    with Writer(tmp_path, "x", 70_000) as writer:
-        writer.append([[69_999, 5], []], [[6], [7, 8, 9]])
-        writer.append([[10]], [[11]])
-    pairs = EncodedPairs.load(tmp_path, "x")
-    assert [pairs.source(i).tolist() for i in range(3)] == [[69_999, 5, 2], [2], [10, 2]]
-    assert [pairs.target(i).tolist() for i in range(3)] == [[6, 2], [7, 8, 9, 2], [11, 2]]
-    path = tmp_path / "x.target.npy"
-    path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(UserError, match=r"x\.target\.npy: cannot be read"):
-        EncodedPairs.load(tmp_path, "x")
-
-
 def test_the_embedded_corpus(root):
     toy = pytest.importorskip("vaswani.data.toy.grammar")
     data = DataConfig(name="toy", corpus="toy", valid="valid", tests=("test", "test_long"), vocab_size=400, splits={})
@@ -283,3 +218,13 @@ def test_the_embedded_corpus(root):
         assert list(zip(*corpus.raw(name), strict=True)) == [tuple(pair) for pair in sets[name]]
     with pytest.raises(UserError, match="has no set 'x'; it has train, valid, test, test_long"):
         list(read_pairs(data, "x"))
+
+
+def test_a_killed_preparation_leaves_nothing_wrong(text, tmp_path):
+    """Also one that adds a test set. `python -m tests.data.killed TEXT PLACE 1` kills before every file operation."""
+    write_lines(text, "more", VALID)
+    command = [sys.executable, "-m", "tests.data.killed", str(text), str(tmp_path / "place"), "11"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built, added = map(int, done.stdout.split())
+    assert built >= 5 and added >= 2

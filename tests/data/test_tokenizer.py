@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Tokenizer, learn
+from vaswani.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Tokenizer, check_same_tokenizer, cut, learn
 from vaswani.errors import UserError
 
 LINES = [
@@ -75,9 +75,42 @@ def test_too_small_and_empty_are_errors(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lines_left_out_of_learning_are_counted(tmp_path):
+def test_lines_that_cannot_be_learned_from_are_cut_and_counted(tmp_path):
     lines = [*LINES, "q" * 4192, "q" * 4193, "é" * 2097, "▅ w"]
-    assert learn(iter(lines), 300, tmp_path / "m") == {"lines": 8, "skipped": 3}
+    assert learn(iter(lines), 300, tmp_path / "m") == {"lines": 8, "cut": 3, "first_cut": "q" * 40}
+
+
+def test_no_character_is_lost_with_a_long_line(tmp_path):
+    """Each of these characters stands only in a line that SentencePiece itself would leave out."""
+    learn(["x" * 4192 + "ß" * 9, "y" * 4191 + "ü" * 9, "▅" + "中" * 9, "z z " * 2000 + "é" * 9], 290, tmp_path / "m")
+    tokenizer = Tokenizer.load(tmp_path / "m")
+    assert [tokenizer.pieces(tokenizer.encode(character)) for character in "ßü中é"] == [
+        ["▁", "ß"], ["▁", "ü"], ["▁", "中"], ["▁", "é"],
+    ]  # fmt: skip
+
+
+def test_long_lines_are_cut_at_spaces():
+    word = "wörd " * 800  # 6 bytes each
+    assert list(cut(word)) == [("wörd " * 698)[:-1], "wörd " * 102]
+    assert list(cut("a" * 4192 + " b")) == ["a" * 4192, "b"]
+    assert list(cut("中" * 2000)) == ["中" * 1397, "中" * 603]
+    assert list(cut("▅a▅▅ b▅")) == ["a", " b"]
+    assert list(cut("▅")) == []
+
+
+def test_lines_that_fail_to_come_fail_as_they_did(tmp_path):
+    def broken():
+        yield "a b"
+        raise UserError("line 2: not UTF-8")
+
+    with pytest.raises(UserError, match=r"^line 2: not UTF-8$"):
+        learn(broken(), 300, tmp_path / "m")
+
+
+def test_another_tokenizer_is_refused(tokenizer):
+    check_same_tokenizer("m", tokenizer.checksum, tokenizer.checksum, "prepared/x", "")
+    with pytest.raises(UserError, match=r"^m: not the tokenizer of prepared/x; prepare again$"):
+        check_same_tokenizer("m", tokenizer.checksum, "0", "prepared/x", "prepare again")
 
 
 def test_not_a_tokenizer(tmp_path):

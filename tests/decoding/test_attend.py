@@ -16,7 +16,7 @@ SOURCE, TARGET = jnp.array([[4, 5, 6, 7, 2]]), jnp.array([[1, 8, 9, 10]])
 
 @pytest.fixture(scope="module")
 def attended():
-    """(hidden, maps) of the path that returns weights, the plain path's hidden, and layer 2 made from the maps."""
+    """hidden, maps: of `attend`. plain: hidden by the model itself. x: the encoder's output computed from the maps."""
     graphdef, _ = jax.eval_shape(lambda: build(CONFIG, 15))
 
     @jax.jit
@@ -38,7 +38,7 @@ def attended():
     return both(jax.jit(lambda: build(CONFIG, 15)[1])())
 
 
-def test_the_path_with_weights_computes_what_the_plain_one_does(attended):
+def test_attend_gives_the_output_of_the_model(attended):
     hidden, _, plain, _, _ = attended
     np.testing.assert_allclose(hidden, plain, rtol=1e-6, atol=1e-6)
 

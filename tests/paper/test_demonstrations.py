@@ -1,4 +1,4 @@
-"""The paper's arguments hold on the model's own parts, and each experiment can tell when they do not."""
+"""The experiments confirm the paper's arguments on the model's own parts."""
 
 import jax
 import jax.numpy as jnp
@@ -53,8 +53,8 @@ def test_an_unscaled_softmax_lets_no_gradient_through_at_large_d_k():
 def test_jacobian_of_the_softmax():
     scores = jnp.array([0.3, -1.0, 2.0])
     expected = jax.jacobian(jax.nn.softmax)(scores)
-    found = demonstrations.softmax_jacobian(np.asarray(jax.nn.softmax(scores))[None])[0]
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    actual = demonstrations.softmax_jacobian(np.asarray(jax.nn.softmax(scores))[None])[0]
+    np.testing.assert_allclose(actual, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -73,8 +73,8 @@ def test_wavelengths_grow_geometrically():
 
 def test_slices_draw_the_numbers_of_a_whole():
     q, k = np.random.default_rng(3).standard_normal((2, 25_000, 4))
-    found = demonstrations.dot_product_variance(np.random.default_rng(3), 4, 25_000)
-    assert found == pytest.approx(np.sum(q * k, axis=1).var(), rel=1e-12)
+    variance = demonstrations.dot_product_variance(np.random.default_rng(3), 4, 25_000)
+    assert variance == pytest.approx(np.sum(q * k, axis=1).var(), rel=1e-12)
 
 
 def test_smoothed_targets():

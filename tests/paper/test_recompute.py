@@ -36,7 +36,7 @@ def test_all_lines_agree_but_those_whose_reason_is_known(table):
         format_checks(table)
         .split("\n")[-1]
         .endswith(
-            "15 differ, each for the reason that stands below it: 2 because 0.4 s a step is rounded, "
+            "15 differ (a reason is given for each): 2 because 0.4 s a step is rounded, "
             '11 because the vocabulary is larger than "about 37000".'
         )
     )
@@ -71,8 +71,8 @@ def test_table_for_the_terminal():
     assert [line.split() for line in lines if line] == [
         ["the", "paper", "expected", "ours"], ["Section", "8"], ["✓", "a", "64", "64"], ["·", "b", "5"],
         ["Section", "9"], ["≠", "c", "12", "11.1"], ["It", "is", "rounded."],
-        "Values in parentheses are not printed in the paper but follow from it.".split(),
-        "1 agree, 1 differ, each for the reason that stands below it.".split(),
+        "Values in parentheses are not printed in the paper. They were derived from it.".split(),
+        "1 agree, 1 differ (a reason is given for each).".split(),
     ]  # fmt: skip
     require_reasons([differs])
 

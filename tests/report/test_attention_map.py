@@ -1,4 +1,4 @@
-"""Maps are the weights that the model's outputs come from, and the page shows them."""
+"""The maps hold the weights that give the model's outputs, and the page shows them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is read of a metrics file, and that the drawn curves are the page's own."""
+"""Which events are read, which curves are drawn, and their SVG."""
 
 import json
 import math
@@ -11,7 +11,7 @@ def train(step, **values):
             "target_tokens_per_s": 1000, **values}  # fmt: skip
 
 
-def test_a_half_written_line_is_passed_over(tmp_path):
+def test_a_half_written_line_is_ignored(tmp_path):
     path = tmp_path / "metrics.jsonl"
     records = [train(10), {"kind": "valid", "step": 10, "perplexity": 7.5, "bleu": None}, train(20)]
     path.write_text("\n".join(map(json.dumps, records)) + '\n{"kind": "train", "st')
@@ -19,7 +19,7 @@ def test_a_half_written_line_is_passed_over(tmp_path):
     assert read_metrics(tmp_path / "absent.jsonl") == Metrics()
 
 
-def test_plots_appear_as_there_is_something_to_draw():
+def test_only_plots_with_points_are_drawn():
     assert curves(Metrics()) == []
     titles = [plot.title for plot in curves(Metrics([train(1), train(2)]))]
     assert titles == ["Training loss", "Perplexity", "Learning rate", "Speed"]
@@ -34,6 +34,9 @@ def test_bleu_is_drawn_over_minutes_where_the_time_is_known():
     valid = [{"step": step, "bleu": bleu, "elapsed_s": 90.0 * step} for step, bleu in ((2, 12.5), (4, 20.0))]
     over_time = {plot.title: plot for plot in curves(Metrics([], valid))}["Validation BLEU over time"]
     assert ">minutes</text>" in over_time.svg and ">6</text>" in over_time.svg  # 360 s
+    valid = [{"step": step, "bleu": 1.0, "elapsed_s": 15.0 * step} for step in (1, 2)]
+    short = {plot.title: plot for plot in curves(Metrics([], valid))}["Validation BLEU over time"]
+    assert ">0.5</text>" in short.svg and "m</text>" not in short.svg  # half a minute
 
 
 def test_values_that_are_not_finite_leave_a_gap():

@@ -1,4 +1,4 @@
-"""What each run is at: a row a run, whatever state its files are in."""
+"""`vaswani status` has a row for each run, whatever state its files are in."""
 
 import json
 import shutil
@@ -71,7 +71,7 @@ def test_a_damaged_run_is_a_row_that_says_so_among_the_others(tmp_path, file, co
     else:
         path.write_text(content)
     fine, hurt = read_status(tmp_path)
-    # What the other files say is still there.
+    # The values of the other files are not lost.
     lost = {
         "config.toml": {"steps": None, "ended": ""},
         "evaluation.json": {"sets": {}},

@@ -157,6 +157,25 @@ def test_where_all_are_broken_there_is_none_and_saving_goes_on(run):
     assert checkpoints.load_newest(run.checkpoints, make_state(), pytest.fail)[0] == 10
 
 
+def test_a_kill_between_the_two_renames_of_a_save_loses_no_checkpoint(run):
+    """A step that is saved again, after its validation: the old one is aside, the new one not yet in its place."""
+    (run.checkpoints / "100").rename(run.checkpoints / "100.old")
+    (run.checkpoints / "100.new").mkdir()
+    step, state, _ = checkpoints.load_newest(run.checkpoints, make_state(), warn=pytest.fail)
+    assert step == 100
+    assert_same(state, make_state(100))
+    checkpoints.prune(run.checkpoints, keep_last=5, best=None)
+    assert names(run.checkpoints) == ["10", "100", "9"]
+
+
+def test_checkpoints_of_another_run_are_not_averaged(run):
+    """Their arrays have the same shapes."""
+    checkpoints.save(run.checkpoints, 101, make_state(), {"settings": {"train.seed": 1}})
+    checkpoints.save(run.checkpoints, 102, make_state(), {"settings": {"train.seed": 2}})
+    with pytest.raises(UserError, match="checkpoints/102: has another tokenizer or other settings than step 101"):
+        checkpoints.average(run.checkpoints, [101, 102])
+
+
 def test_a_step_is_saved_whatever_is_in_its_way(run):
     (run.checkpoints / "11").mkdir()  # an empty directory
     (run.checkpoints / "12.new").mkdir()  # of a save that was killed

@@ -36,7 +36,7 @@ def test_only_budgets_and_intervals_may_change_on_resuming(tmp_path):
     run = RunDirectory(tmp_path / "base")
     run.create(config)
     run.check_same(dataclasses.replace(config, train=TrainConfig(steps=5, max_minutes=1.0, log_every=1)))
-    with pytest.raises(UserError, match=r"train\.warmup = 4000 there, 16000 now") as caught:
+    with pytest.raises(UserError, match=r"train\.warmup = 4000 before, 16000 now") as caught:
         run.check_same(dataclasses.replace(config, train=TrainConfig(steps=5, warmup=16000)))
     assert "train.steps" not in str(caught.value)
 

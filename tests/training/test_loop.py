@@ -15,7 +15,7 @@ from orbax.checkpoint import v1 as ocp
 
 from vaswani import config as config_module
 from vaswani.data.packing import TrainingBatches
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import Translator
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vaswani import config as config_module
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.training.session import TrainingSession

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import reference
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.data.tokenizer import BEGIN
 from vaswani.devices import make_mesh
 from vaswani.errors import UserError

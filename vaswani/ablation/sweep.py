@@ -15,7 +15,7 @@ from typing import Any
 
 from vaswani import config as config_module
 from vaswani.ablation.rows import Row, with_seed
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.errors import UserError
 from vaswani.evaluation.bleu import read_evaluation
 from vaswani.files import read_json, write_json, write_text

@@ -1,4 +1,4 @@
-"""Which training pairs are kept: not blank, not too unequal, not twice, and a sample of them if asked."""
+"""Which training pairs are kept: neither blank nor of too unequal length, none twice, and at most `data.limit`."""
 
 import hashlib
 from array import array
@@ -11,8 +11,16 @@ from vaswani.data.corpus import Pair, read_jsonl, write_jsonl
 
 EXAMPLES = 3
 EXAMPLE_CHARACTERS = 200
-# A sample is of the data, not of a run: runs with other seeds share one prepared corpus.
+# A constant, because runs with different seeds share one prepared corpus.
 SAMPLE_SEED = 1706
+
+
+ADVICE = {
+    "blank": "both sides of a pair need text",
+    "length ratio": "make data.max_length_ratio larger, or 0 for any",
+    "too long": "make a line one sentence, or data.max_tokens larger",
+}
+"""What to do if a reason leaves no pair."""
 
 
 class Dropped:
@@ -31,6 +39,12 @@ class Dropped:
     def to_dict(self) -> dict[str, dict]:
         """{"blank": {"count": 3, "examples": [["", "Ein Hund."], …]}, …}"""
         return {reason: {"count": count, "examples": self.examples[reason]} for reason, count in self.counts.items()}
+
+    def advice(self) -> str:
+        """An example of the most frequent reason, and what to do about it."""
+        reason = max(ADVICE, key=lambda reason: self.counts.get(reason, 0))
+        source, target = (f"{text[:40]}{'…' * (len(text) > 40)}" for text in self.examples[reason][0])
+        return f"{reason}: for example {source!r} and {target!r}; {ADVICE[reason]}"
 
     def __str__(self) -> str:
         return ", ".join(f"{count:,} {reason}" for reason, count in self.counts.items()) or "none"
@@ -59,7 +73,7 @@ def clean(pairs: Iterable[Pair], max_length_ratio: float, dropped: Dropped) -> I
 class CleanedPairs:
     """Pairs in a file, one JSON array a line, so that a corpus of any size is fetched once and read several times.
 
-    In memory is only an 8-byte digest of each pair.
+    Memory holds only an 8-byte digest of each pair.
     """
 
     def __init__(self, path: Path):

@@ -1,7 +1,7 @@
-"""Parallel text, read as it stands: line-aligned files, local tables, the Hugging Face hub, the embedded corpus.
+"""Reads parallel text: line-aligned files, local tables, data sets of the Hugging Face hub, the embedded corpus.
 
-Everything is streamed, so memory does not grow with the corpus. Text stays text: no field is guessed to be a number or
-a missing value, and only "\\n" ends a line.
+Everything is streamed, so memory does not grow with the corpus. Text is never changed: no field is taken for a number
+or a missing value, and only "\\n" ends a line.
 """
 
 import csv
@@ -31,10 +31,10 @@ def read_pairs(data: DataConfig, name: str) -> Iterator[Pair]:
 
     Args:
         data: where the text is: `dir` if given, else the embedded corpus ("toy"), else a data set of the hub.
-        name: the set's: a file stem, mapped by `data.splits` to the hub's split.
+        name: the set's name: a file stem, or by way of `data.splits` a split of the hub's data set.
 
     Raises:
-        UserError: nothing of that name, sides of unequal length, not UTF-8, an empty set, an unreachable hub.
+        UserError: no such set, sides of unequal length, text that is not UTF-8, an empty set, an unreachable hub.
     """
     if data.dir:
         pairs, origin = _read_files(data, name), f"{name} in {data.dir}"
@@ -82,7 +82,7 @@ def find_files(data: DataConfig, name: str) -> list[Path]:
     """The local files of one set: two line-aligned ones, source first, or one table.
 
     Raises:
-        UserError: they are not there; says what was looked for, and what is there.
+        UserError: they do not exist; says which names were looked for, and which sets the directory holds.
     """
     try:
         return _find_files(data, name)
@@ -94,23 +94,23 @@ def _find_files(data: DataConfig, name: str) -> list[Path]:
     directory = Path(os.path.expanduser(data.dir))  # pathlib's raises for a "~" that is no one's home
     if not directory.is_dir():
         raise UserError(f"data.dir = {data.dir!r}: no such directory")
-    sides = [_first_there(directory, f"{name}.{lang}", f"{name}.{lang}.gz") for lang in (data.source, data.target)]
+    sides = [_first_file(directory, f"{name}.{lang}", f"{name}.{lang}.gz") for lang in (data.source, data.target)]
     if all(sides):
         return [path for path in sides if path]
-    table = _first_there(directory, *(f"{name}.{kind}" for kind in TABLES))
+    table = _first_file(directory, *(f"{name}.{kind}" for kind in TABLES))
     if table and not any(sides):
         return [table]
     missing = " and ".join(
         f"{name}.{lang}[.gz]" for lang, path in zip((data.source, data.target), sides, strict=True) if not path
     )
     tables = "" if any(sides) else f", nor {name}.{'|'.join(TABLES)}"
-    there = sorted({path.name.split(".")[0] for path in directory.iterdir() if not path.name.startswith(".")})
-    held = f"; it holds {', '.join(there[:10])}{' …' if there[10:] else ''}" if there else "; it is empty"
-    raise UserError(f"{directory}: no {missing}{tables}{held}")
+    existing = sorted({path.name.split(".")[0] for path in directory.iterdir() if not path.name.startswith(".")})
+    holds = f"holds {', '.join(existing[:10])}{' …' if existing[10:] else ''}" if existing else "is empty"
+    raise UserError(f"{directory}: no {missing}{tables}; it {holds}")
 
 
 def write_jsonl(path: Path, pairs: Iterable[Pair]) -> int:
-    """Stores pairs so that any text comes back as it was: ["source", "target"] a line. Returns their number."""
+    """Stores pairs, ["source", "target"] a line, so that `read_jsonl` gives any text back. Returns their number."""
     count = 0
     with open(path, "w", encoding="utf-8", newline="") as file:
         for pair in pairs:
@@ -130,7 +130,7 @@ def read_jsonl(path: Path, keep: Iterable[bool] | None = None) -> Iterator[Pair]
         raise UserError(f"{path}: cannot be read ({error}); remove {path.parent} and prepare again") from None
 
 
-def _first_there(directory: Path, *names: str) -> Path | None:
+def _first_file(directory: Path, *names: str) -> Path | None:
     return next((directory / name for name in names if (directory / name).is_file()), None)
 
 
@@ -143,6 +143,11 @@ def _read_files(data: DataConfig, name: str) -> Iterator[Pair]:
 
 
 def file_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, plain or .gz, as `read_lines` gives them.
+
+    Raises:
+        UserError: it cannot be read, is no whole gzip file, or not UTF-8.
+    """
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             yield from read_lines(file, str(path))
@@ -154,15 +159,15 @@ def file_lines(path: Path) -> Iterator[str]:
 
 def _aligned(source: Path, target: Path) -> Iterator[Pair]:
     sources, targets = file_lines(source), file_lines(target)
-    for before, (ours, theirs) in enumerate(zip_longest(sources, targets)):
-        if ours is None or theirs is None:
-            more = before + 1 + sum(1 for _ in (sources if theirs is None else targets))
-            n_source, n_target = (more, before) if theirs is None else (before, more)
+    for complete, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
+        if source_line is None or target_line is None:
+            longer = complete + 1 + sum(1 for _ in (sources if target_line is None else targets))
+            n_source, n_target = (longer, complete) if target_line is None else (complete, longer)
             raise UserError(
                 f"{source} has {n_source} lines, {target} has {n_target}: "
                 "line i of the one must be the translation of line i of the other"
             )
-        yield ours, theirs
+        yield source_line, target_line
 
 
 def _parquet_rows(path: Path) -> Iterator[Any]:
@@ -197,10 +202,10 @@ def _json_rows(path: Path) -> Iterator[Any]:
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
-    """One row a line under a line of column names.
+    """One row a line, under a line of column names.
 
-    The usual csv readers turn "null" and "NA" into nothing, "007" into a number, and let one quote swallow the lines up
-    to the next. Here a line whose quotes do not pair up is taken to hold quotes as plain characters.
+    The usual csv readers turn "null" and "NA" into nothing and "007" into a number, and after a single quote take all
+    lines up to the next quote for one field. Here the quotes of a line that do not pair up are plain characters.
     """
     columns: list[str] = []
     for number, line in enumerate(file_lines(path), start=1):
@@ -210,8 +215,8 @@ def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
             cells = line.split(",")
         if number == 1:
             columns = cells
-            if twice := [name for name in columns if columns.count(name) > 1]:
-                raise UserError(f"{path}, line 1: names the column {twice[0]!r} more than once")
+            if repeated := [name for name in columns if columns.count(name) > 1]:
+                raise UserError(f"{path}, line 1: names the column {repeated[0]!r} more than once")
         elif len(cells) != len(columns):
             raise UserError(
                 f"{path}, line {number}: has {len(cells)} columns where the first line names {len(columns)}; "
@@ -226,17 +231,23 @@ def _pair(row: Any, data: DataConfig, where: str) -> Pair:
     cells = row.get("translation", row) if isinstance(row, dict) else row
     languages = (data.source, data.target)
     if not isinstance(cells, dict) or not all(lang in cells for lang in languages):
-        there = ", ".join(cells) if isinstance(cells, dict) else type(cells).__name__
+        has = f"the columns {list(cells)[:10]}" if isinstance(cells, dict) else _beginning(cells)
         raise UserError(
-            f'{where}: has {there}; needs {data.source} and {data.target}, as columns or in one named "translation"'
+            f'{where}: has {has}; needs {data.source} and {data.target}, as columns or in one named "translation"'
         )
     source, target = ("" if cells[lang] is None else cells[lang] for lang in languages)
     for text in (source, target):
         if not isinstance(text, str):
-            raise UserError(f"{where}: {text!r} is not text")
+            raise UserError(f"{where}: {_beginning(text)} is not text")
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
             raise UserError(f"{where}: half of a surrogate pair, which is not Unicode text")
     return source, target
+
+
+def _beginning(value: Any) -> str:
+    """How a value of a table looks, on one line."""
+    text = repr(value)
+    return f"{text[:60]}…" if len(text) > 60 else text
 
 
 @lru_cache(maxsize=1)  # one call makes all sets
@@ -256,19 +267,24 @@ def _read_toy(data: DataConfig, name: str) -> Iterator[Pair]:
 
 
 def _read_hub(data: DataConfig, name: str) -> Iterator[Pair]:
-    import datasets
+    split = data.splits.get(name, name)
+    say(f"reading {split} of {data.corpus} from the Hugging Face hub")
+    for number, row in enumerate(_hub_rows(data, split), start=1):
+        yield _pair(row, data, f"{data.corpus}, {split}, row {number}")
 
-    hub_split = data.splits.get(name, name)
-    say(f"reading {hub_split} of {data.corpus} from the Hugging Face hub")
+
+def _hub_rows(data: DataConfig, split: str) -> Iterator[Any]:
+    import datasets  # slow to import
+    from datasets.exceptions import DatasetsError
+    from huggingface_hub.utils import httpx
+
     try:
-        rows = datasets.load_dataset(data.corpus, data.subset or None, split=hub_split, streaming=True)
-        for number, row in enumerate(rows, start=1):
-            yield _pair(row, data, f"{data.corpus}, {hub_split}, row {number}")
-    except UserError:
-        raise
-    except Exception as error:  # the hub's libraries raise of every kind, from no network to no such split
+        yield from datasets.load_dataset(data.corpus, data.subset or None, split=split, streaming=True)
+    # OSError: no network, or no such data set. ValueError: no such subset or split, or a broken file.
+    # RuntimeError: a data set that is a program. httpx: a connection that breaks off.
+    except (OSError, ValueError, RuntimeError, httpx.HTTPError, DatasetsError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{data.corpus} {data.subset}, split {hub_split!r}: not to be had from the Hugging Face hub ({reason}); "
-            "give a directory of local files with --data.dir"
+            f"{data.corpus} {data.subset}, split {split!r}: cannot be read from the Hugging Face hub ({reason}); "
+            "check data.corpus, data.subset and data.splits, or give a directory of local files with --data.dir"
         ) from None

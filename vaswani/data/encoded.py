@@ -1,5 +1,6 @@
-"""Token ids of sentence pairs on disk, read through memory maps, so that their number costs no memory."""
+"""Token ids of sentence pairs on disk. They are read through memory maps, so a large corpus takes no more memory."""
 
+import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,27 +32,42 @@ class EncodedPairs:
         """Maps the files of set `name` that `Writer` wrote.
 
         Raises:
-            UserError: a file is missing or cut off, or belongs to others than those beside it.
+            UserError: a file is missing or cut off, or does not belong to the other files of the set.
         """
         arrays = []
-        for side in SIDES:
-            for kind in ("npy", "offsets.npy"):
-                path = directory / f"{name}.{side}.{kind}"
-                try:
-                    # A plain view: slices of np.memmap itself are several times slower.
-                    arrays.append(np.load(path, mmap_mode="r").view(np.ndarray))
-                except (OSError, ValueError) as error:
-                    why = str(error).split("\n")[0]
-                    raise UserError(f"{path}: cannot be read ({why}); remove {directory} and prepare again") from None
-            if len(arrays[-1]) == 0 or arrays[-1][-1] != len(arrays[-2]):
-                raise UserError(f"{path}: not the offsets of its {side}s; remove {directory} and prepare again")
+        for file in cls.files(name):
+            path = directory / file
+            try:
+                # A plain view: slices of np.memmap itself are several times slower.
+                arrays.append(np.load(path, mmap_mode="r").view(np.ndarray))
+            except (OSError, ValueError) as error:
+                why = str(error).split("\n")[0]
+                raise UserError(f"{path}: cannot be read ({why}); remove {directory} and prepare again") from None
         pairs = cls(*arrays)
+        for side, ids, offsets in zip(SIDES, arrays[::2], arrays[1::2], strict=True):
+            if len(offsets) == 0 or offsets[-1] != len(ids):
+                raise UserError(
+                    f"{directory / name}.{side}.offsets.npy: not the offsets of its {side}s; "
+                    f"remove {directory} and prepare again"
+                )
         sources, targets = len(pairs.source_offsets) - 1, len(pairs.target_offsets) - 1
         if sources != targets:
             raise UserError(
                 f"{directory}: {name} has {sources} sources but {targets} targets; remove {directory} and prepare again"
             )
         return pairs
+
+    @staticmethod
+    def files(name: str) -> list[str]:
+        """The names of set `name`'s files, in the order of the fields."""
+        return [f"{name}.{side}.{kind}" for side in SIDES for kind in ("npy", "offsets.npy")]
+
+    def digest(self) -> str:
+        """SHA-256 of all ids and offsets: the same for the same text and tokenizer."""
+        sha256 = hashlib.sha256()
+        for values in (self.source_ids, self.source_offsets, self.target_ids, self.target_offsets):
+            sha256.update(values.data)
+        return sha256.hexdigest()
 
     def __len__(self) -> int:
         return len(self.source_offsets) - 1

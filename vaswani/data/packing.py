@@ -17,7 +17,7 @@ from vaswani.data.tokenizer import BEGIN, PAD
 from vaswani.errors import UserError
 from vaswani.schema import TrainConfig
 
-# Pairs that are packed together. More would fill rows hardly better.
+# Pairs that are packed together. A larger window would hardly fill the rows better.
 WINDOW = 4096
 
 Row = list[int]  # the pairs in it
@@ -27,9 +27,9 @@ Ints = Any  # int32 arrays: numpy's as they are made, JAX's once they are on the
 class Batch(NamedTuple):
     """One update's tokens; each array int32 [micro_batches, rows, row_length].
 
-    Segment 0 is padding, 1, 2, … the pairs of a row from the left, alike on both sides. The source ends with the end
-    symbol; `target_output` is the target with its end symbol, `target_input` the same shifted right by one behind the
-    begin symbol.
+    Segment 0 is padding; segments 1, 2, … are the pairs of a row from the left, the same on both sides. The source ends
+    with the end symbol. `target_output` is the target with its end symbol; `target_input` is the begin symbol and then
+    the target.
     """
 
     source: Ints
@@ -65,17 +65,17 @@ class TrainingBatches(Iterator[Batch]):
         state = batches.state        # {"epoch": 0, "index": 17}: 17 updates of epoch 0 are done
         batches.state = state        # goes on with the 18th
 
-    An update has ceil(tokens_per_update / row_length) rows on any number of devices; an epoch's last update, and what
-    devices and micro-batches do not share evenly, is filled up with empty rows.
+    An update has ceil(tokens_per_update / row_length) rows on any number of devices. Empty rows fill up an epoch's last
+    update, and every update whose rows the devices and micro-batches cannot share evenly.
     """
 
     def __init__(self, pairs: EncodedPairs, train: TrainConfig, devices: int):
-        """Nothing is planned yet.
+        """Starts at the first update of epoch 0.
 
         Args:
             pairs: the training set.
-            train: row_length, tokens_per_update (over all devices; a row counts whole), max_tokens_per_device, and the
-                seed, from which the order of the pairs follows.
+            train: row_length, tokens_per_update (over all devices; padding counts too), max_tokens_per_device, and the
+                seed that decides the order of the pairs.
             devices: how many share the rows of a micro-batch.
 
         Raises:
@@ -119,8 +119,8 @@ def one_pass(pairs: EncodedPairs, train: TrainConfig, devices: int) -> Iterator[
     """Every pair once, packed, in a fixed order: for validation.
 
     Args:
-        pairs: the validation set. Nothing may be dropped from it: where a pair is longer than `row_length`, the rows
-            are as long as it needs, rounded up to a multiple of 64.
+        pairs: the validation set. No pair is dropped: if one is longer than `row_length`, all rows are as long as it
+            needs, rounded up to a multiple of 64.
         train: row_length and max_tokens_per_device.
         devices: how many share the rows.
 
@@ -140,9 +140,9 @@ def pack(
 ) -> Iterator[Row]:
     """Puts every pair into a row, so that neither side overflows.
 
-    Pairs are shuffled, cut into windows of 4096, and each window packed longest first, each pair into the first row
-    that has room (first-fit decreasing); the window's rows are shuffled again, so the order of rows says nothing of
-    their length.
+    The pairs are shuffled and cut into windows of 4096. Each window is packed longest pair first, each pair into the
+    first row that has room (first-fit decreasing). The window's rows are then shuffled, so that their order does not
+    depend on the lengths of their pairs.
 
     Args:
         source_lengths: tokens of each pair's source, [n].
@@ -210,7 +210,7 @@ def _first_fit_decreasing(pairs: np.ndarray, sources: np.ndarray, targets: np.nd
     longest_first = np.argsort(-np.maximum(sources, targets), kind="stable")
     columns = (values[longest_first].tolist() for values in (pairs, sources, targets))
     for pair, source, target in zip(*columns, strict=True):
-        n = len(rows) + 1  # the last of these is still empty: there is always a first that fits
+        n = len(rows) + 1  # the last of these is still empty: one row always fits
         fits = (room_source[:n] >= source) & (room_target[:n] >= target)
         row = int(fits.argmax())
         if row == len(rows):
@@ -231,5 +231,5 @@ def _check_lengths(source_lengths: np.ndarray, target_lengths: np.ndarray, row_l
     if longest > row_length:
         raise UserError(
             f"train.row_length = {row_length}: the longest training pair has {longest} tokens and fits no row; "
-            f"make row_length at least that, or prepare the corpus with a smaller data.max_tokens"
+            f"make row_length at least {longest}, or prepare the corpus with a smaller data.max_tokens"
         )

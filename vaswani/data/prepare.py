@@ -1,10 +1,4 @@
-"""From text to a prepared corpus: prepared/NAME, shared by every run on it, there whole or not at all.
-
-manifest.json                 sources with checksums, what was dropped and why, the configuration of the preparation
-tokenizer.model               the joint byte-pair encoding
-{train,valid}.{source,target}.npy, ….offsets.npy    ids, memory-mapped
-{valid,test}.jsonl            raw text, ["source", "target"] a line; references are never decoded ids
-"""
+"""From text to a prepared corpus: prepared/NAME exists whole or not at all."""
 
 import hashlib
 import importlib.metadata
@@ -15,23 +9,21 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter, ValidationError
 
 from vaswani.config import differences
 from vaswani.console import say, watched
 from vaswani.data.cleaning import CleanedPairs, Dropped, clean, sample
 from vaswani.data.corpus import Pair, find_files, read_jsonl, read_pairs, write_jsonl
 from vaswani.data.encoded import EncodedPairs, Writer
+from vaswani.data.prepared_corpus import PreparedCorpus, write_manifest
 from vaswani.data.tokenizer import Tokenizer, learn
 from vaswani.errors import UserError
-from vaswani.files import atomic_path, read_failure, read_json, write_failure, write_json
+from vaswani.files import atomic_path, fingerprint, flush, read_failure, write_failure
 from vaswani.schema import Config, DataConfig, ToyConfig
-
-T = TypeVar("T")
 
 PREPARED = Path("prepared")
 """Where prepared corpora are, below the working directory."""
@@ -43,158 +35,115 @@ CHUNK = 10_000  # pairs encoded at a time
 ANOTHER_NAME = "choose another name with --data.name, or remove it"
 
 
-class PreparedCorpus:
-    """What `prepare` made.
-
-    Example:
-        corpus = PreparedCorpus.open("prepared/multi30k")
-        corpus.pairs("train").source(0)              # ids, the last one is the end symbol
-        sources, references = corpus.raw("test_2016_flickr")
-    """
-
-    def __init__(self, path: Path, manifest: dict[str, Any], tokenizer: Tokenizer):
-        self.path = path
-        self.manifest = manifest
-        self.tokenizer = tokenizer
-
-    @classmethod
-    def open(cls, path: str | Path) -> "PreparedCorpus":
-        """Opens prepared/NAME.
-
-        Raises:
-            UserError: it is not there, or its tokenizer is not the one it was encoded with.
-        """
-        path = Path(path)
-        if path.exists() and not path.is_dir():
-            raise UserError(f"{path}: is a file, not a prepared corpus; remove it, or choose another --data.name")
-        manifest = read_json(path / "manifest.json")
-        if manifest is None:
-            raise UserError(f"{path}: no prepared corpus; `vaswani prepare CONFIG` makes it")
-        if not isinstance(manifest, dict) or not {"config", "sources", "sets", "tokenizer"} <= manifest.keys():
-            raise UserError(f"{path / 'manifest.json'}: not that of a prepared corpus; remove {path} and prepare again")
-        tokenizer = Tokenizer.load(path / "tokenizer.model")
-        if tokenizer.checksum != manifest["tokenizer"]["sha256"]:
-            raise UserError(f"{path / 'tokenizer.model'}: not the tokenizer that this corpus was encoded with")
-        return cls(path, manifest, tokenizer)
-
-    def config(self) -> DataConfig:
-        """What it was prepared with."""
-        try:
-            return TypeAdapter(DataConfig).validate_python(self.manifest["config"])
-        except ValidationError:
-            raise UserError(f"{self.path}: was prepared by another version of vaswani; {ANOTHER_NAME}") from None
-
-    def pairs(self, name: str) -> EncodedPairs:
-        """The encoded pairs of the training or validation set, by the set's name (`data.train`, `data.valid`)."""
-        self._check(name, encoded=True)
-        pairs = EncodedPairs.load(self.path, name)
-        self._check_count(name, len(pairs), "encoded")
-        return pairs
-
-    def raw(self, name: str) -> tuple[list[str], list[str]]:
-        """Sources and references of the validation set or a test set, as they stood in the corpus."""
-        self._check(name, encoded=False)
-        pairs = list(read_jsonl(self.path / f"{name}.jsonl"))
-        self._check_count(name, len(pairs), "raw")
-        return [source for source, _ in pairs], [target for _, target in pairs]
-
-    def _check(self, name: str, encoded: bool) -> None:
-        data = self.manifest["config"]
-        names = [data["train"], data["valid"]] if encoded else [data["valid"], *data["tests"]]
-        if name not in names:
-            kind = "encoded" if encoded else "raw"
-            raise UserError(f"{self.path}: has no {kind} set {name!r}; it has {', '.join(dict.fromkeys(names))}")
-
-    def _check_count(self, name: str, count: int, kind: str) -> None:
-        """Refuses files that have lost or gained lines since: a score of them would be of another set."""
-        prepared = self.manifest["sets"][name]["pairs"]
-        if count != prepared:
-            raise UserError(
-                f"{self.path}: its {kind} set {name} has {count} pairs, not the {prepared} that were prepared; "
-                f"remove {self.path} and prepare again"
-            )
-
-
 def prepare(config: Config, root: Path = PREPARED) -> PreparedCorpus:
-    """Reads the text, cleans the training set, learns the joint encoding, encodes; or finds all that done.
+    """Builds prepared/NAME, or uses it again if it exists, and adds the test sets it lacks.
 
-    A corpus of that name is used again if it was prepared alike; where the text is read from (`data.dir`) may differ,
-    and test sets that it lacks are added. Two processes never prepare one corpus at the same time.
+    Building reads the text, cleans the training set, learns the joint encoding and encodes. An existing corpus must
+    have been prepared with the same settings from the same text; only the place of the text (`data.dir`) may differ.
+    Two processes never prepare one corpus at the same time.
 
     Args:
         config: only `config.data` matters.
         root: where prepared corpora live.
 
     Raises:
-        UserError: the text is missing or broken, the vocabulary too large, or the name taken by another preparation.
+        UserError: the text is missing or broken, the vocabulary is too large, or the name is that of another corpus.
         WorkFailed: the disk is full, or cannot be written to.
     """
     data = config.data
     _check_names(data)
-    final, partial = root / data.name, root / f".{data.name}.partial"
-    if not final.exists():
-        with _only_one(root, data.name):
-            if not final.exists():  # another process may just have finished it
-                try:
-                    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-                    partial.mkdir()
-                    _build(data, partial)
-                    os.rename(partial, final)
-                except OSError as error:  # from writing: `corpus` explains its own
-                    raise write_failure(final, error) from None
-                finally:
-                    shutil.rmtree(partial, ignore_errors=True)
-                return PreparedCorpus.open(final)
-    return _use_again(PreparedCorpus.open(final), data)
+    path = root / data.name
+    if not path.exists():
+        with _only_one(path):
+            if not path.exists():  # another process may just have built it
+                _build(data, path)
+                return PreparedCorpus.open(path)
+    corpus = PreparedCorpus.open(path)
+    _check_same(corpus, data)
+    say(f"{path}: prepared already, used again")
+    if set(data.tests) <= set(corpus.manifest["config"]["tests"]):
+        return corpus
+    with _only_one(path):
+        _add_tests(data, path)
+    return PreparedCorpus.open(path)
 
 
-def _build(data: DataConfig, directory: Path) -> None:
-    """Everything of a prepared corpus, into an empty directory."""
+def _build(data: DataConfig, path: Path) -> None:
+    """Makes the corpus beside its place; it takes its name when it is whole."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+        partial.mkdir()
+        _fill(data, partial)
+        for file in partial.iterdir():
+            flush(file)
+        os.rename(partial, path)
+        flush(path.parent)
+    except OSError as error:  # from writing: `corpus` explains its own
+        raise write_failure(path, error) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fill(data: DataConfig, directory: Path) -> None:
+    """Writes everything of a prepared corpus into an empty directory."""
     raw_sets = dict.fromkeys((data.valid, *data.tests))
     # First, so that a wrong name is found before the long work.
-    raw = {name: {"pairs": _store_raw(data, name, directory)} for name in raw_sets}
+    sets: dict[str, dict[str, Any]] = {name: {"pairs": _store_raw(data, name, directory)} for name in raw_sets}
 
     dropped = Dropped()
-    pairs = CleanedPairs(directory / ".cleaned.jsonl")  # no set begins with a dot
-    pairs.fill(clean(watched(read_pairs(data, data.train), f"reading {data.train}"), data.max_length_ratio, dropped))
-    first = pairs.first_of_equals(dropped) if data.deduplicate else np.ones(len(pairs), bool)
-    kept = sample(first, data.limit)
-    _check_left(int(kept.sum()), data, dropped)
-
+    pairs, kept = _clean(data, directory, dropped)
     model = directory / "tokenizer.model"
-    learnt = _learn_tokenizer(pairs, kept, data, model)
+    learned = _make_tokenizer(pairs, kept, data, model)
     tokenizer = Tokenizer.load(model)
 
     train = watched(pairs.read(kept), f"encoding {data.train}", int(kept.sum()))
-    encoded = encode_set(train, tokenizer, directory, data.train, data.max_tokens, dropped)
-    _check_left(encoded["pairs"], data, dropped)
-    say(f"{data.train}: {encoded['pairs']:,} pairs; dropped: {dropped}")
+    sets[data.train] = encode_set(train, tokenizer, directory, data.train, data.max_tokens, dropped)
+    _check_left(sets[data.train]["pairs"], data, dropped)
+    say(f"{data.train}: {sets[data.train]['pairs']:,} pairs; dropped: {dropped}")
     pairs.path.unlink()
+    sets[data.valid] = encode_set(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
+    for name in (data.train, data.valid):
+        sets[name]["sha256"] = EncodedPairs.load(directory, name).digest()
 
-    valid = encode_set(read_jsonl(directory / f"{data.valid}.jsonl"), tokenizer, directory, data.valid)
     manifest = {
         "config": asdict(data),
         "sources": {name: _source(data, name) for name in (data.train, *raw_sets)},
-        "sets": {**raw, data.train: encoded, data.valid: valid},
+        "sets": sets,
         "dropped": dropped.to_dict(),
-        "tokenizer": {"sha256": tokenizer.checksum, "vocab_size": tokenizer.vocab_size, **learnt},
+        "tokenizer": {"sha256": tokenizer.checksum, "vocab_size": tokenizer.vocab_size, **learned},
+        "files": {file.name: fingerprint(file) for file in sorted(directory.iterdir()) if file != model},
         "versions": {name: importlib.metadata.version(name) for name in ("sentencepiece", "datasets", "numpy")},
     }
-    write_json(directory / "manifest.json", manifest)
+    write_manifest(directory, manifest)
 
 
-def _learn_tokenizer(pairs: CleanedPairs, kept: np.ndarray, data: DataConfig, model: Path) -> dict[str, Any]:
-    """Learns the joint pieces, or takes those of `data.tokenizer`. Returns what the manifest says of it."""
+def _clean(data: DataConfig, directory: Path, dropped: Dropped) -> tuple[CleanedPairs, np.ndarray]:
+    """Reads the training set. Returns its clean pairs, and which of them are kept, booleans [pairs]."""
+    pairs = CleanedPairs(directory / ".cleaned.jsonl")  # no set begins with a dot
+    text = watched(read_pairs(data, data.train), f"reading {data.train}")
+    pairs.fill(clean(text, data.max_length_ratio, dropped))
+    first = pairs.first_of_equals(dropped) if data.deduplicate else np.ones(len(pairs), bool)
+    kept = sample(first, data.limit)
+    _check_left(int(kept.sum()), data, dropped)
+    return pairs, kept
+
+
+def _make_tokenizer(pairs: CleanedPairs, kept: np.ndarray, data: DataConfig, model: Path) -> dict[str, Any]:
+    """Learns the joint pieces, or copies those of `data.tokenizer`. Returns what the manifest says about them."""
     if data.tokenizer:
         Tokenizer.load(data.tokenizer)
         shutil.copyfile(data.tokenizer, model)
         return {"from": data.tokenizer}
     learning = sample(kept, LEARN_FROM_PAIRS)
     say(f"learning {data.vocab_size:,} joint pieces from {2 * int(learning.sum()):,} lines")
-    learnt = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
-    if learnt["skipped"]:
-        say(f"{learnt['skipped']:,} lines were left out of that: over 4192 bytes, or with the reserved U+2585")
-    return learnt
+    learned = learn((text for pair in pairs.read(learning) for text in pair), data.vocab_size, model)
+    if learned["cut"]:
+        say(
+            f"{learned['cut']:,} of these lines are longer than 4,192 bytes or hold U+2585, and were cut for learning; "
+            f"the first begins {learned['first_cut']!r}; a line should be one sentence"
+        )
+    return learned
 
 
 def encode_set(
@@ -236,7 +185,22 @@ def _store_raw(data: DataConfig, name: str, directory: Path) -> int:
 
 def _check_left(pairs: int, data: DataConfig, dropped: Dropped) -> None:
     if not pairs:
-        raise UserError(f"{data.train}: no pair is left after cleaning; dropped: {dropped}")
+        raise UserError(f"{data.train}: no pair is left after cleaning; dropped: {dropped}; {dropped.advice()}")
+
+
+def _add_tests(data: DataConfig, path: Path) -> None:
+    """Adds the test sets that a prepared corpus lacks."""
+    manifest = PreparedCorpus.open(path).manifest  # another process may just have added its own
+    for leftover in path.glob(".tmp-*"):  # of a process that was killed here
+        leftover.unlink()
+    for name in data.tests:
+        if name not in manifest["config"]["tests"]:
+            manifest["sets"][name] = {"pairs": _store_raw(data, name, path)}
+            manifest["config"]["tests"].append(name)
+            manifest["sources"][name] = _source(data, name)
+            manifest.setdefault("files", {})[f"{name}.jsonl"] = fingerprint(path / f"{name}.jsonl")
+            say(f"{path}: test set {name} added")
+    write_manifest(path, manifest)
 
 
 def _source(data: DataConfig, name: str) -> dict[str, Any]:
@@ -256,25 +220,13 @@ def _checksum(path: Path) -> str:
         raise read_failure(path, error) from None
 
 
-def _use_again(corpus: PreparedCorpus, data: DataConfig) -> PreparedCorpus:
-    """Checks that the corpus is the one that would be prepared now, and adds test sets it lacks."""
+def _check_same(corpus: PreparedCorpus, data: DataConfig) -> None:
+    """Refuses a corpus that is damaged, or that was prepared with other settings or from other text."""
     if differ := differences(_essentials(corpus.config()), _essentials(data)):
         listed = ", ".join(f"data.{key} = {was!r}, not {now!r}" for key, (was, now) in differ.items())
         raise UserError(f"{corpus.path}: was prepared with {listed}; {ANOTHER_NAME}")
     _check_sources(corpus, data)
-    say(f"{corpus.path}: prepared already, used again")
-    if set(data.tests) <= set(corpus.manifest["config"]["tests"]):
-        return corpus
-    with _only_one(corpus.path.parent, corpus.path.name):
-        manifest = PreparedCorpus.open(corpus.path).manifest  # another process may just have added its own
-        for name in data.tests:
-            if name not in manifest["config"]["tests"]:
-                manifest["sets"][name] = {"pairs": _store_raw(data, name, corpus.path)}
-                manifest["config"]["tests"].append(name)
-                manifest["sources"][name] = _source(data, name)
-                say(f"{corpus.path}: test set {name} added")
-        write_json(corpus.path / "manifest.json", manifest)
-    return PreparedCorpus.open(corpus.path)
+    corpus.check_files()
 
 
 def _essentials(data: DataConfig) -> DataConfig:
@@ -321,17 +273,17 @@ def _check_names(data: DataConfig) -> None:
 
 
 @contextmanager
-def _only_one(root: Path, name: str) -> Iterator[None]:
-    """Waits until no other process works on the corpus `name`."""
-    lock = FileLock(root / f".{name}.lock")
+def _only_one(path: Path) -> Iterator[None]:
+    """Waits until no other process works on the corpus `path`."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        say(f"{root / name}: another process prepares it; waiting")
+        say(f"{path}: another process prepares it; waiting")
         lock.acquire()
     except OSError as error:
-        raise write_failure(root / name, error) from None
+        raise write_failure(path, error) from None
     try:
         yield
     finally:

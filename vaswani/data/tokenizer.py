@@ -1,8 +1,8 @@
 """The joint byte-pair encoding (section 5.1), by SentencePiece.
 
-Text is not normalised: what goes in comes out, be it emoji, tabs, NUL, "…", combining accents, or "</s>" written out.
-Characters too rare for a piece of their own are spelled in bytes, so nothing is unknown. One exception: "▁" (U+2581),
-SentencePiece's own sign for a space, comes out as a space.
+Text is not normalised: `decode(encode(text))` is the text, also for emoji, tabs, NUL, combining accents or a "</s>"
+that is written out. Characters too rare for a piece of their own are spelled in bytes, so nothing is unknown. Two
+exceptions: "▁" (U+2581), SentencePiece's own sign for a space, and line ends come out as spaces.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -19,13 +20,30 @@ from vaswani.files import atomic_path, read_failure
 PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
 SPECIALS = (PAD, BEGIN, END, UNKNOWN)
 
-# SentencePiece leaves out what is longer, and what holds the sign it uses for unknown characters.
+# SentencePiece learns from no line that is longer, or that holds the sign it uses for unknown characters.
 MAX_LINE_BYTES = 4192
 RESERVED = "\u2585"
-# Fixed, so that a machine's cores have no say in the pieces.
+# Fixed, so that the pieces do not depend on how many cores a machine has.
 THREADS = 8
 # The rarest 0.01% of the characters are spelled in bytes: in a large corpus those are thousands, each seen a few times.
 CHARACTER_COVERAGE = 0.9999
+
+SETTINGS: dict[str, Any] = dict(
+    model_type="bpe",
+    character_coverage=CHARACTER_COVERAGE,
+    byte_fallback=True,
+    normalization_rule_name="identity",
+    remove_extra_whitespaces=False,
+    # So a word has the same piece at a line's start as within it; decoding takes the space away again.
+    add_dummy_prefix=True,
+    pad_id=PAD,
+    bos_id=BEGIN,
+    eos_id=END,
+    unk_id=UNKNOWN,
+    num_threads=THREADS,
+    minloglevel=2,
+)
+"""SentencePiece's options for learning, but for the size of the vocabulary."""
 
 
 class Tokenizer:
@@ -88,8 +106,27 @@ class Tokenizer:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
 
-def learn(lines: Iterator[str], vocab_size: int, path: Path) -> dict[str, int]:
+def check_same_tokenizer(where: str | Path, checksum: str, expected: str, owner: str | Path, advice: str) -> None:
+    """Refuses a tokenizer that would give ids of another vocabulary.
+
+    Args:
+        where: the tokenizer's file, for the message.
+        checksum: `Tokenizer.checksum` of that file.
+        expected: the checksum that `owner` was made with.
+        owner: what needs the tokenizer: a prepared corpus, a checkpoint.
+        advice: what to do.
+
+    Raises:
+        UserError: the checksums differ.
+    """
+    if checksum != expected:
+        raise UserError(f"{where}: not the tokenizer of {owner}; {advice}")
+
+
+def learn(lines: Iterable[str], vocab_size: int, path: Path) -> dict[str, Any]:
     """Learns the byte-pair encoding and writes it. The same lines give the same pieces.
+
+    A line that SentencePiece would leave out is cut into parts, so that no character is lost.
 
     Args:
         lines: text of both languages.
@@ -97,48 +134,64 @@ def learn(lines: Iterator[str], vocab_size: int, path: Path) -> dict[str, int]:
         path: the model file to write.
 
     Returns:
-        How many lines were given ("lines"), and how many of those SentencePiece leaves out ("skipped").
+        How many lines were given ("lines"), how many of them were cut ("cut"), and how the first of these begins
+        ("first_cut", only if there is one).
 
     Raises:
-        UserError: the corpus cannot fill, or not fit into, so many pieces; names the limit.
+        UserError: the corpus yields fewer pieces, or needs more, than `vocab_size`; names the limit.
     """
-    counts = {"lines": 0, "skipped": 0}
-
-    def counted() -> Iterator[str]:
-        for line in lines:
-            counts["lines"] += 1
-            # len(line) first: most lines are far too short to need encoding
-            too_long = len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES
-            if too_long or RESERVED in line:
-                counts["skipped"] += 1
-            else:
-                yield line
-
+    report: dict[str, Any] = {"lines": 0, "cut": 0}
+    failures: list[BaseException] = []
     model = io.BytesIO()
+
+    def parts() -> Iterator[str]:
+        try:
+            yield from _learnable(lines, report)
+        except BaseException as error:  # the library would turn it into a RuntimeError
+            failures.append(error)
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=counted(),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=vocab_size,
-            character_coverage=CHARACTER_COVERAGE,
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            # So a word has the same piece at a line's start as within it; decoding takes the space away again.
-            add_dummy_prefix=True,
-            pad_id=PAD,
-            bos_id=BEGIN,
-            eos_id=END,
-            unk_id=UNKNOWN,
-            num_threads=THREADS,
-            minloglevel=2,
+            sentence_iterator=parts(), model_writer=model, vocab_size=vocab_size, **SETTINGS
         )
     except RuntimeError as error:
-        raise _explain(str(error), vocab_size) from None
+        raise failures[0] if failures else _explain(str(error), vocab_size) from None
     with atomic_path(path) as temporary:
         temporary.write_bytes(model.getvalue())
-    return counts
+    return report
+
+
+def _learnable(lines: Iterable[str], report: dict[str, Any]) -> Iterator[str]:
+    """The lines, those cut that SentencePiece would leave out; writes into `report` what `learn` returns."""
+    for line in lines:
+        report["lines"] += 1
+        # len(line) first: most lines are far too short to need encoding
+        too_long = len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES
+        if too_long or RESERVED in line:
+            report["cut"] += 1
+            report.setdefault("first_cut", line[:40])
+            yield from cut(line)
+        else:
+            yield line
+
+
+def cut(line: str) -> Iterator[str]:
+    """The parts of a line that SentencePiece can learn from.
+
+    Cuts out U+2585, and cuts what is longer than 4192 bytes: at a space where one can be found, since every part is
+    learned from as if a space stood before it.
+    """
+    for text in line.split(RESERVED):
+        begin = 0
+        while begin < len(text):
+            most = text[begin : begin + MAX_LINE_BYTES].encode()[:MAX_LINE_BYTES].decode(errors="ignore")
+            end = begin + len(most)
+            if end < len(text):
+                space = text.rfind(" ", begin + 1, end + 1)
+                end = space if space != -1 else end
+            yield text[begin:end]
+            begin = end + text.startswith(" ", end)
 
 
 def _explain(message: str, vocab_size: int) -> Exception:
@@ -152,5 +205,5 @@ def _explain(message: str, vocab_size: int) -> Exception:
             f"data.vocab_size = {vocab_size} is too small: special symbols, bytes and characters alone are {match[1]}"
         )
     if "!sentences_.empty()" in message:
-        return UserError("no text to learn a byte-pair encoding from")
+        return UserError("no text to learn a byte-pair encoding from: every line is empty, or holds only U+2585")
     return RuntimeError(message)

@@ -15,8 +15,9 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Int
 
+from vaswani.config import other_settings
 from vaswani.console import say
-from vaswani.data.tokenizer import END, PAD, Tokenizer
+from vaswani.data.tokenizer import END, PAD, Tokenizer, check_same_tokenizer
 from vaswani.decoding.attend import align
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
 from vaswani.decoding.ensemble import join, members
@@ -286,8 +287,10 @@ def load_model(run: RunDirectory, checkpoint: str) -> LoadedModel:
     config, tokenizer = run.load_config(), Tokenizer.load(run.tokenizer_path)
     graphdef, params = jax.eval_shape(lambda: build(config.model, tokenizer.vocab_size))
     params, meta, label = checkpoints.load_chosen_params(run, checkpoint, params)
-    if meta["tokenizer"] != tokenizer.checksum:
-        raise UserError(f"{run.tokenizer_path}: not the tokenizer that {label} of {run.path} was trained with")
+    advice = "restore the tokenizer that the run was trained with"
+    check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, meta["tokenizer"], f"{label} of {run.path}", advice)
+    if other := other_settings(meta.get("settings", {}), config):  # arrays of another model may have the same shapes
+        raise UserError(f"{run.config_path}: not the settings that {label} was trained with ({other})")
     return LoadedModel(graphdef, params, tokenizer, label)
 
 
@@ -304,13 +307,12 @@ def load_ensemble(runs: Sequence[RunDirectory], checkpoint: str, decode: DecodeC
         UserError: two runs have different tokenizers; or as for `load_model`.
     """
     models = [load_model(run, checkpoint) for run in runs]
-    for run, model in zip(runs, models, strict=True):
-        if model.tokenizer.checksum != models[0].tokenizer.checksum:
-            raise UserError(
-                f"{run.path}: its tokenizer is not the one of {runs[0].path}; runs that translate together need the "
-                "same prepared corpus"
-            )
     graphdef, params, tokenizer, _ = models[0]
+    advice = "runs that translate together need the same prepared corpus"
+    for run, model in zip(runs, models, strict=True):
+        check_same_tokenizer(
+            run.tokenizer_path, model.tokenizer.checksum, tokenizer.checksum, str(runs[0].path), advice
+        )
     if len(models) > 1:
         graphdef, params = join([(model.graphdef, model.params) for model in models])
     return Translator(graphdef, params, tokenizer, decode)

@@ -1,1 +1,1 @@
-"""The paper's own numbers, recomputed by the code that trains and translates, and drawn."""
+"""The paper's own numbers: as data, recomputed with the code that trains and translates, and drawn."""

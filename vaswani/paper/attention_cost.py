@@ -1,4 +1,4 @@
-"""Time and memory of the model's attention, measured on this machine, beside the formulas of Table 1."""
+"""Time and memory of the model's attention, measured on this machine and compared with the formulas of Table 1."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ from vaswani.model import attention
 from vaswani.report.png import caption, drawing
 from vaswani.report.style import BLUE, ORANGE, SOFT
 
-H, D_K = 8, 64
+H, D_K = 8, 64  # of the base model
 PREFILL = (64, 128, 256, 512, 1024, 2048)
 CACHED = (128, 256, 512, 1024, 2048, 4096, 8192)
 REPETITIONS = 20
@@ -26,17 +26,23 @@ REPETITIONS = 20
 
 @dataclass(frozen=True)
 class Measurement:
-    """Of one sequence length."""
+    """Time and memory for one sequence length n."""
 
     n: int
     seconds: tuple[float, float, float]
-    """Their 50th, 95th and 99th percentile."""
+    """50th, 95th and 99th percentile."""
     bytes: int
-    """As XLA compiled it: what a prefill allocates between inputs and output, what a step reads beside its query."""
+    """By XLA's analysis. Of a prefill: the memory between inputs and output. Of a step: its keys and values."""
 
 
 def measure(n: int, queries: int, repetitions: int) -> Measurement:
-    """Attention of `queries` queries over n keys, base model's heads, float32, one sentence."""
+    """Measures one attention in float32 with the heads of the base model, for one sentence.
+
+    Args:
+        n: keys.
+        queries: n for a prefill, 1 for a decoding step with cached keys and values.
+        repetitions: timed runs, after three that are not timed.
+    """
     Q = jax.random.normal(jax.random.key(0), (1, queries, H, D_K))
     cached = queries == 1
     K, V = jax.random.normal(jax.random.key(1), (2, 1, n, 1, H, D_K) if cached else (2, 1, n, H, D_K))
@@ -59,7 +65,7 @@ def measure(n: int, queries: int, repetitions: int) -> Measurement:
 
 
 def draw_attention_cost(path: Path) -> None:
-    """Prefill, n queries over n keys, above; one decoding step, one query over n cached keys, below."""
+    """Draws time and memory of a prefill (n queries, n keys) and of a decoding step (one query, n cached keys)."""
     prefill = [measure(n, n, REPETITIONS) for n in PREFILL]
     cached = [measure(n, 1, 5 * REPETITIONS) for n in CACHED]
     with drawing(path, 11, 8) as figure:
@@ -77,7 +83,7 @@ def draw_attention_cost(path: Path) -> None:
         caption(
             figure,
             f"One attention of the base model (h = {H}, d_k = d_v = {D_K}), one sentence, float32, {where}, "
-            f"JAX {jax.__version__}, the machine's load {os.getloadavg()[0]:.1f}; "
+            f"JAX {jax.__version__}, load of the machine {os.getloadavg()[0]:.1f}, "
             f"{REPETITIONS} repetitions of each prefill, {5 * REPETITIONS} of each step.",
         )
 

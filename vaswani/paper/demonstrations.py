@@ -1,4 +1,4 @@
-"""The paper's arguments as small experiments on the model's own parts; a table, the figures and tests use them."""
+"""The paper's arguments as small experiments on the model's own parts, for `vaswani paper` and its figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,20 +21,22 @@ SMALL = ModelConfig(N=2, d_model=64, d_ff=256, h=4, d_k=16, d_v=16)
 
 @cache
 def small_model() -> tuple[nnx.GraphDef, Any]:
-    """(graphdef, params) of a model of 40 tokens, as initialised."""
+    """(graphdef, params) of a freshly initialised model with a vocabulary of 40 tokens."""
     graphdef, _ = jax.eval_shape(lambda: build(SMALL, vocab_size=40))
     return graphdef, jax.jit(lambda: build(SMALL, vocab_size=40)[1])()
 
 
 def one_head(Q: Any, K: Any, V: Any, *, scaled: bool = True, causal: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The model's attention function for one head, [tokens, d] in.
+    """The model's attention function for one head.
 
     Args:
-        scaled: False undoes its division by √d_k.
-        causal: each query sees the keys up to its own place.
+        Q, K: [queries, d_k] and [keys, d_k].
+        V: [keys, d_v].
+        scaled: False undoes the division by √d_k.
+        causal: each query attends only to keys up to its own position.
 
     Returns:
-        weights [queries, keys] and output [queries, d_v].
+        Weights [queries, keys] and output [queries, d_v].
     """
     Q, K, V = (jnp.asarray(x, jnp.float32)[:, None] for x in (Q, K, V))
     weights, output = _one_head(Q if scaled else Q * np.sqrt(Q.shape[-1]), K, V, causal)
@@ -53,7 +55,7 @@ def _one_head(Q: Array, K: Array, V: Array, causal: bool) -> tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Saturation:
-    """Softmax over 8 keys, of queries and keys whose elements are independent with mean 0 and variance 1."""
+    """Softmax over 8 keys. The elements of queries and keys are independent, with mean 0 and variance 1."""
 
     largest_weight: float
     """Mean over 2000 queries."""
@@ -62,9 +64,9 @@ class Saturation:
 
 
 def dot_product_variance(rng: np.random.Generator, d_k: int, pairs: int = 100_000) -> float:
-    """The variance of q·k over `pairs` of them; in footnote 4, d_k."""
+    """The variance of q·k over random pairs. Footnote 4: it is d_k."""
     q = rng.standard_normal((pairs, d_k))
-    # In slices, which draw the same numbers as a whole, so that only one such array is held.
+    # k is drawn in slices, which give the same numbers and need less memory.
     return float(np.concatenate([np.sum(part * rng.standard_normal(part.shape), axis=1) for part in _slices(q)]).var())
 
 
@@ -74,7 +76,7 @@ def _slices(x: np.ndarray, length: int = 10_000) -> Iterator[np.ndarray]:
 
 
 def saturation(rng: np.random.Generator, d_k: int) -> tuple[Saturation, Saturation]:
-    """What the softmax does with the scores as they are, and with the scores divided by √d_k."""
+    """The saturation without and with the division by √d_k."""
     queries, keys = rng.standard_normal((2000, d_k)), rng.standard_normal((8, d_k))
     unscaled, scaled = (_saturation(one_head(queries, keys, keys, scaled=scaled)[0]) for scaled in (False, True))
     return unscaled, scaled
@@ -86,20 +88,20 @@ def _saturation(weights: np.ndarray) -> Saturation:
 
 
 def softmax_jacobian(p: np.ndarray) -> np.ndarray:
-    """diag(p) - p pᵀ for each row of p [n, keys]: [n, keys, keys]."""
+    """diag(p) - p pᵀ for each row of p: [n, keys] -> [n, keys, keys]."""
     p = np.asarray(p, np.float64)
     return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
 
 
-# --- section 3.1: depth, and what Add & Norm is for ---
+# --- section 3.1: why Add & Norm ---
 
 
 @cache
 def depth_gradient_norms(layers: int) -> tuple[float, float]:
-    """The gradient's norm at the input of a stack of feed-forward layers, for a gradient of norm 1 at its output.
+    """The norm of the gradient at the input of a stack of feed-forward layers. At the output the norm is 1.
 
     Returns:
-        with residual connections alone, x + FFN(x), and with Add & Norm, LayerNorm(x + FFN(x)).
+        The norm with residual connections, x + FFN(x), and with Add & Norm, LayerNorm(x + FFN(x)).
     """
 
     def sub_layer(rngs: nnx.Rngs) -> nnx.List:
@@ -133,7 +135,7 @@ def depth_gradient_norms(layers: int) -> tuple[float, float]:
 
 @cache
 def heads_summed_difference() -> float:
-    """Largest difference between Concat(head_1, …, head_h) W_O and Σ head_i W_Oⁱ, W_Oⁱ the i-th d_v rows of W_O."""
+    """Largest difference between Concat(head_1, …, head_h)·W_O and Σ head_i·W_Oⁱ. W_Oⁱ: the i-th d_v rows of W_O."""
     config = ModelConfig()
 
     @jax.jit
@@ -153,14 +155,14 @@ def heads_summed_difference() -> float:
 
 @cache
 def leak_from_the_future() -> tuple[float, float]:
-    """What target tokens 5, 6, … do to the decoder's outputs at tokens 0 to 4.
+    """The influence of target tokens 5, 6, … on the decoder's outputs at tokens 0 to 4.
 
     Returns:
-        the outputs' largest change when those tokens are exchanged for others, and the largest gradient of the outputs
-        in those tokens' embeddings.
+        The largest change of the outputs if other tokens replace the later ones, and the largest gradient of the
+        outputs with respect to the embeddings of the later tokens.
     """
     graphdef, params = small_model()
-    tokens = jnp.arange(4, 34).reshape(3, 10)  # no token twice, so that an embedding belongs to one place
+    tokens = jnp.arange(4, 34).reshape(3, 10)  # no token twice: each embedding belongs to one position
     source, target, other = tokens[:1], tokens[1:2], tokens[2:]
     positions, ones = jnp.arange(10)[None], jnp.ones((2, 10), jnp.int32)
     targets = jnp.concatenate([target, jnp.where(positions >= 5, other, target)])
@@ -185,10 +187,14 @@ def leak_from_the_future() -> tuple[float, float]:
 
 @cache
 def permutation_error(positions: bool) -> float:
-    """Two source tokens change places: how far the encoder's outputs are from having changed places too."""
+    """Largest difference between the encoder's outputs for two swapped tokens and its swapped outputs.
+
+    Args:
+        positions: with the positional encoding.
+    """
     graphdef, params = small_model()
-    places = np.arange(10)
-    places[[2, 7]] = places[[7, 2]]
+    swapped = np.arange(10)
+    swapped[[2, 7]] = swapped[[7, 2]]
 
     @jax.jit
     def encode(source: Array) -> Array:
@@ -201,17 +207,17 @@ def permutation_error(positions: bool) -> float:
         return x
 
     source = jnp.arange(4, 14)[None]
-    return float(jnp.abs(encode(source)[:, places] - encode(source[:, places])).max())
+    return float(jnp.abs(encode(source)[:, swapped] - encode(source[:, swapped])).max())
 
 
 def wavelengths(d_model: int) -> np.ndarray:
-    """In positions, one a pair of dimensions, from the angle between positions 0 and 1 in our own table."""
+    """The wavelength of each pair of dimensions, in positions: from the angle between positions 0 and 1."""
     sine, cosine = np.asarray(sinusoids(2, d_model), np.float64)[1].reshape(-1, 2).T
     return 2 * np.pi / np.arctan2(sine, cosine)
 
 
 def shift_error(k: int) -> float:
-    """How far PE(pos + k) is from M·PE(pos), for one matrix M whatever pos; M's entries are those of PE(k)."""
+    """Largest difference between PE(pos + k) and M·PE(pos) over 1000 positions. M depends on k only."""
     length = 1000
     table = np.asarray(sinusoids(length + k, 512), np.float64).reshape(length + k, -1, 2)
     sine, cosine = table[k].T
@@ -223,7 +229,7 @@ def shift_error(k: int) -> float:
 
 
 def smoothed_target(V: int, epsilon: float) -> np.ndarray:
-    """The distribution that the loss aims at, token V - 1 being right: softmax(logits) - ∂loss/∂logits."""
+    """The target distribution of the loss [V], if token V - 1 is right: softmax(logits) - ∂loss/∂logits."""
     logits, targets = jnp.zeros((1, V)), jnp.array([V - 1])
 
     def smoothed(logits: Array) -> Array:
@@ -235,7 +241,7 @@ def smoothed_target(V: int, epsilon: float) -> np.ndarray:
 
 
 def smoothed_loss(probabilities: Any, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
-    """Loss and -log P in nats, for each row of probabilities [n, V] that a model may give; the last token is right."""
+    """Loss [n] and -log P [n] in nats of predicted probabilities [n, V], if the last token is right."""
     logits = jnp.log(jnp.asarray(probabilities, jnp.float32))
     V = logits.shape[1]
     target = jnp.array([V - 1])

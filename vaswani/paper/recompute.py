@@ -1,4 +1,4 @@
-"""`vaswani paper`: the paper's numbers beside ours, each computed by the code that trains and translates."""
+"""`vaswani paper`: the paper's numbers and ours, which the code that trains and translates computes."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import numpy as np
 
 from vaswani.decoding.beam_search import length_penalty
 from vaswani.model import MultiHeadAttention, sinusoids
-from vaswani.paper import costs, demonstrations
+from vaswani.paper import costs, counts, demonstrations
 from vaswani.paper.checks import Check, below, derived, numbers, only
 from vaswani.paper.costs import VOCABULARY
 from vaswani.paper.tables import BASE, BIG, TABLE_1, TABLE_2, TABLE_3
@@ -20,7 +20,7 @@ VOCABULARY_LARGER = 'the vocabulary is larger than "about 37000"'
 
 
 def check_paper() -> Iterator[Check]:
-    """Every line, in the paper's order; about half a minute on two CPU cores."""
+    """Every comparison, in the paper's order. It takes about half a minute on two CPU cores."""
     for section in (depth, attention, heads, masks, order, table_1, memory, training, smoothing, table_2, table_3):
         yield from section()
 
@@ -61,9 +61,9 @@ def footnote_4() -> Iterator[Check]:
         ("variance of q·k/√d_k", d_ks / d_ks, "1.006 0.991"),
     ):
         ours = np.array(variances) * claim / d_ks
-        near = bool(np.all(np.abs(ours / claim - 1) < 0.02))  # a sample's standard error is 0.5%
+        near = bool(np.all(np.abs(ours / claim - 1) < 0.02))  # the standard error of 100,000 pairs is 0.5%
         yield Check(where, what, "{:g} {:g} ±2%".format(*claim), "{:.4g} {:.4g}".format(*ours), near)
-        yield derived(where, "    to the digits of seed 1706", exact, ours)
+        yield derived(where, "    the same with the digits of seed 1706", exact, ours)
     for name, both, weight, norm in (
         ("without √d_k", unscaled, "0.551 0.958", "3.79e-01 7.12e-05"),
         ("with √d_k", scaled, "0.360 0.365", "3.67e-01 3.69e-01"),
@@ -77,12 +77,13 @@ def heads() -> Iterator[Check]:
     yield numbers(where, "d_k = d_v = d_model/h", "64", config.d_model / config.h)
     for h in (1, 2, 4, 8, 16, 32):
         split = ModelConfig(h=h, d_k=512 // h, d_v=512 // h)
-        parameters = costs.module_parameters(MultiHeadAttention, split)
+        parameters = counts.module_parameters(MultiHeadAttention, split)
         yield derived(where, f"4·d_model² parameters, h = {h}", "1,048,576", parameters)
-    ratio = costs.multi_head_flops(50, 8) / costs.multi_head_flops(50, 1)
-    yield Check(where, "FLOPs of 8 heads over those of one as wide, n = 50", "similar", f"{ratio:.4f}", ratio < 1.01)
+    ratio = counts.multi_head_flops(50, 8) / counts.multi_head_flops(50, 1)
+    what = "FLOPs of 8 heads / of one head as wide as all 8, n = 50"
+    yield Check(where, what, "similar", f"{ratio:.4f}", ratio < 1.01)
     difference = demonstrations.heads_summed_difference()
-    yield below(where, "Concat(heads)W_O less the sum of the heads' own projections", difference, 1e-5)
+    yield below(where, "Concat(heads)·W_O minus the sum of head_i·W_Oⁱ", difference, 1e-5)
 
 
 def masks() -> Iterator[Check]:
@@ -98,9 +99,9 @@ def masks() -> Iterator[Check]:
         yield derived(where, f"by hand, causal, d_k = 2: weights of query {i + 1}", row, weights[i])
         yield derived(where, f"by hand, causal, d_k = 2: output of query {i + 1}", out, output[i])
     change, gradient = demonstrations.leak_from_the_future()
-    yield Check(where, "later target tokens exchanged: change of earlier outputs", "0", f"{change:g}", change == 0)
-    yield Check(where, "gradient of earlier outputs in later tokens", "0", f"{gradient:g}", gradient == 0)
-    parameters = costs.block_parameters(32, 4, 64)
+    yield Check(where, "change of earlier outputs if later target tokens change", "0", f"{change:g}", change == 0)
+    yield Check(where, "gradient of earlier outputs with respect to later tokens", "0", f"{gradient:g}", gradient == 0)
+    parameters = counts.block_parameters(32, 4, 64)
     yield derived("Section 3.3", "parameters of a block: d_model 32, h 4, d_ff 64", "8,416", parameters)
 
 
@@ -112,19 +113,18 @@ def order() -> Iterator[Check]:
     yield numbers(where, "shortest wavelength / 2π", "1.000", waves[0])
     yield numbers(
         where, "longest wavelength / 2π", "10,000", waves[-1],
-        why="10000 is where 2i/d_model would reach 1; the last pair of dimensions has 510/512.",
+        why="The exponent of the last pair of dimensions is 510/512. An exponent of 1 would give 10,000.",
     )  # fmt: skip
     ratios = waves[1:] / waves[:-1]
     yield derived(
-        where, "ratio of neighbouring wavelengths, least and largest", "1.0366 1.0366", [min(ratios), max(ratios)]
+        where, "ratio of neighbouring wavelengths, smallest and largest", "1.0366 1.0366", [min(ratios), max(ratios)]
     )
     error = max(demonstrations.shift_error(k) for k in (1, 10, 100))
-    yield below(where, "PE(pos + k) less a matrix times PE(pos); k = 1, 10, 100", error, 1e-6)
-    kept, lost = (demonstrations.permutation_error(positions) for positions in (False, True))
-    yield below(where, "two tokens swapped, outputs swapped back: difference, no positions", kept, 1e-5)
-    yield Check(
-        where, "two tokens swapped: difference with positions", "> 0.1", f"{lost:.2f}", lost > 0.1, printed=False
-    )
+    yield below(where, "PE(pos + k) minus a matrix times PE(pos); k = 1, 10, 100", error, 1e-6)
+    without, with_positions = (demonstrations.permutation_error(positions) for positions in (False, True))
+    yield below(where, "two tokens swapped, outputs swapped back, no positions: difference", without, 1e-5)
+    what = "the same with positions: difference"
+    yield Check(where, what, "> 0.1", f"{with_positions:.2f}", with_positions > 0.1, printed=False)
 
 
 # --- section 4: why self-attention ---
@@ -141,23 +141,25 @@ def table_1() -> Iterator[Check]:
     for row, expected in zip(TABLE_1, ("1", "8,192", "9", "512"), strict=True):
         yield derived(where, f"{row.name}, path {row.maximum_path_length}: n = 8192", expected, paths[row.name])
     attention, recurrent = (row.name for row in TABLE_1[:2])
-    yield derived(where, "recurrent over self-attention, n = 50", "10.24", short[recurrent] / short[attention])
-    yield derived(where, "self-attention over recurrent, n = 8192", "16.00", long[attention] / long[recurrent])
+    yield derived(where, "recurrent / self-attention, n = 50", "10.24", short[recurrent] / short[attention])
+    yield derived(where, "self-attention / recurrent, n = 8192", "16.00", long[attention] / long[recurrent])
     equal = next(n for n in range(1, 8192) if (c := costs.layer_operations(n, 512, k, r))[attention] >= c[recurrent])
-    yield numbers(where, "self-attention is cheaper while n < d; both cost the same at n =", "512", equal)
+    yield numbers(where, "self-attention is cheaper for n < d; both cost the same at n =", "512", equal)
     for name, doubled, expected in (("n", (4096, 512), "2.0"), ("d", (2048, 1024), "1.0")):
-        growth = np.log2(costs.attention_flops(*doubled) / costs.attention_flops(2048, 512))
+        growth = np.log2(counts.attention_flops(*doubled) / counts.attention_flops(2048, 512))
         yield derived(where, f"our attention as XLA counts it: exponent of {name}", expected, growth)
 
 
 def memory() -> Iterator[Check]:
     where, GiB = "Section 4, memory", 2**30
-    score = costs.score_matrix_bytes
-    yield derived(where, "weights of one head in 16 bits, n = 8192; MiB", "128", score(8192, 1, 2) / 2**20)
-    yield derived(where, "weights of 8 heads in 16 bits, n = 8192; GiB", "1.00", score(8192, 8, 2) / GiB)
-    yield derived(where, "weights of one head in 16 bits, n = 128,000; GiB", "30.5", score(128_000, 1, 2) / GiB)
+    score = counts.score_matrix_bytes
+    yield derived(where, "attention weights of one head in 16 bits, n = 8192; MiB", "128", score(8192, 1, 2) / 2**20)
+    yield derived(where, "attention weights of 8 heads in 16 bits, n = 8192; GiB", "1.00", score(8192, 8, 2) / GiB)
+    yield derived(
+        where, "attention weights of one head in 16 bits, n = 128,000; GiB", "30.5", score(128_000, 1, 2) / GiB
+    )
     for h, expected in ((8, "128"), (32, "512")):
-        KiB = costs.cache_bytes_per_token(32, h, 128) / 1024
+        KiB = counts.cache_bytes_per_token(32, h, 128) / 1024
         yield derived(where, f"keys and values of a token, 32 layers, {h} heads of 128; KiB", expected, KiB)
 
 
@@ -168,7 +170,7 @@ def training() -> Iterator[Check]:
     where = "Section 5.2"
     yield numbers(
         where, "hours of base: 100,000 steps of 0.4 s", "12", costs.training_seconds(BASE) / 3600,
-        why="0.4 is rounded: 12 hours are 0.432 s a step.", cause=ROUNDED_TIME,
+        why="0.4 is rounded: 12 hours are 0.432 s per step.", cause=ROUNDED_TIME,
     )  # fmt: skip
     yield numbers(where, "days of big: 300,000 steps of 1.0 s", "3.5", costs.training_seconds(BIG) / 86400)
     where = "Section 5.3, equation 3"
@@ -182,11 +184,13 @@ def training() -> Iterator[Check]:
 def smoothing() -> Iterator[Check]:
     where = "Section 5.4, (1-ε)·onehot + ε/V with ε = 0.1, V = 5"
     target = demonstrations.smoothed_target(5, 0.1)
-    yield derived(where, "target that our gradient implies: wrong, right token", "0.02 0.92", target[[0, -1]])
+    yield derived(
+        where, "target distribution by our gradient: a wrong token, the right one", "0.02 0.92", target[[0, -1]]
+    )
     loss, nll = demonstrations.smoothed_loss([[0.2] * 5, target], 0.1)
     yield derived(where, "loss of a uniform model: ln 5", "1.60944", loss[0])
-    yield derived(where, "least loss, where the model gives the target: its entropy", "0.38967", loss[1])
-    yield derived(where, "-log P there, which perplexity is made of: -ln 0.92", "0.08338", nll[1])
+    yield derived(where, "smallest loss, for the target distribution: its entropy", "0.38967", loss[1])
+    yield derived(where, "-log P of that distribution, as in perplexity: -ln 0.92", "0.08338", nll[1])
 
 
 # --- section 6: results ---
@@ -214,16 +218,16 @@ def table_2() -> Iterator[Check]:
         rated = costs.rated_flops(costs.training_seconds(recipe))
         yield numbers(
             where, f"{name}: {recipe.steps:,} steps of {recipe.seconds_per_step} s", printed, rated,
-            why=f"The printed number counts {time}, as section 5.2 says, and the steps take less (above).",
+            why=f"The printed number is that of {time} (section 5.2). The steps take less (above).",
             cause=ROUNDED_TIME,
         )  # fmt: skip
         yield numbers(where, f"{name}: {time}", printed, costs.rated_flops(seconds))
         counted = costs.training_flops(config, VOCABULARY, recipe)
-        share = counted / system.flops_en_de
-        yield only(where, f"{name}: what its products compute, V = 37,000", f"{counted:.1e}: {share:.0%} of the rated")
+        what = f"{name}: operations of its products, V = 37,000"
+        yield only(where, what, f"{counted:.1e}, {counted / system.flops_en_de:.0%} of the printed number")
     formula = costs.forward_flops_formula(ModelConfig(), VOCABULARY, 30)
-    ratio = formula / costs.forward_flops(ModelConfig(), VOCABULARY, 30)
-    yield derived(where, "that formula over XLA's count of our forward pass", "1.00", ratio)
+    ratio = formula / counts.forward_flops(ModelConfig(), VOCABULARY, 30)
+    yield derived(where, "operations of a forward pass, formula / XLA's count", "1.00", ratio)
 
 
 WITHOUT_EMBEDDING = {
@@ -231,7 +235,7 @@ WITHOUT_EMBEDDING = {
     "C4": "17,344,512", "C5": "125,927,424", "C6": "31,506,432", "C7": "69,292,032", "E": "45,150,208",
     "big": "176,283,648",
 }  # fmt: skip
-"""By hand, for each row; the other rows have the base model's 44,101,632, however many heads that is."""
+"""Worked out by hand for each row. The other rows have the base model's 44,101,632, for any number of heads."""
 
 
 def table_3() -> Iterator[Check]:
@@ -239,29 +243,30 @@ def table_3() -> Iterator[Check]:
     rows, models = {v.row: v for v in TABLE_3}, defaultdict(list)
     for row, variation in rows.items():
         models[replace(costs.variation_config(variation), P_drop=0.0)].append(row)  # dropout has no parameters
-    counts = {}
+    sizes = {}
     for config, names in models.items():
-        counts[names[0]] = costs.parameters_without_embedding(config), config.d_model
+        sizes[names[0]] = counts.parameters_without_embedding(config), config.d_model
         expected = WITHOUT_EMBEDDING.get(names[0], "44,101,632")
-        yield derived(where, ", ".join(names), expected, counts[names[0]][0])
+        yield derived(where, ", ".join(names), expected, sizes[names[0]][0])
 
     where, fits = "Table 3, millions of parameters, V = 37,000", {}
-    for name, (without, d_model) in counts.items():
+    for name, (without, d_model) in sizes.items():
         if (printed := rows[name].params_millions) is None:
             yield only(where, name, f"{(without + VOCABULARY * d_model) / 1e6:.0f}")
             continue
         fits[name] = low, high = costs.fitting_vocabulary(printed, without, d_model)
         yield numbers(
             where, name, str(printed), (without + VOCABULARY * d_model) / 1e6,
-            why=f"Fits a vocabulary of {low:,} to {high:,}.", cause="" if name == "big" else VOCABULARY_LARGER,
+            why=f"The printed number fits a vocabulary of {low:,} to {high:,}.",
+            cause="" if name == "big" else VOCABULARY_LARGER,
         )  # fmt: skip
     big = fits.pop("big")
     low, high = max(low for low, _ in fits.values()), min(high for _, high in fits.values())
     ours = f"{low:,} to {high:,}, and {big[0]:,} to {big[1]:,} for big"
     yield Check(
         where, "vocabulary that all of these fit", "37,000", ours, agrees=False,
-        why="\"About 37000\" is section 5.1's. One slightly larger vocabulary explains every count but that of big, "
-        "so the counts of the rows agree with ours and what they add for the embedding does not.",
+        why="Section 5.1 says \"about 37000\". One slightly larger vocabulary explains every printed count except that "
+        "of big. So our layers agree with the paper's, and the embedding does not.",
         cause=VOCABULARY_LARGER,
     )  # fmt: skip
     worse = rows["base"].bleu - rows["A1"].bleu

@@ -1,6 +1,6 @@
 """The paper's own numbers as data: Tables 1 to 3 and the settings of sections 5 and 6.1.
 
-Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762v7. A blank in a table is None here.
+Source: Vaswani et al., "Attention Is All You Need", arXiv 1706.03762v7. None stands for a blank cell.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ TABLE_2 = (
 
 @dataclass(frozen=True)
 class Variation:
-    """A row of Table 3, on newstest2013, without averaging of checkpoints. A blank setting (None) is the base value."""
+    """A row of Table 3, on newstest2013, without averaging of checkpoints. None: as in the base model."""
 
     row: str
     perplexity: float
@@ -107,7 +107,7 @@ class Recipe:
     """The big model's was 0.1 for English-French."""
     averaged_checkpoints: int
     tokens_per_update: int = 25_000
-    """About as many source tokens, and as many target tokens."""
+    """Source tokens, approximately. There are as many target tokens."""
     beta_1: float = 0.9
     beta_2: float = 0.98
     epsilon: float = 1e-9
@@ -118,7 +118,7 @@ class Recipe:
     alpha: float = 0.6
     """Exponent of the length penalty."""
     max_extra_tokens: int = 50
-    """An output has at most the input's length plus this many tokens."""
+    """An output has at most this many tokens more than its input."""
 
 
 BASE = Recipe(steps=100_000, seconds_per_step=0.4, P_drop=0.1, averaged_checkpoints=5)

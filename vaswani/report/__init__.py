@@ -1,1 +1,1 @@
-"""A run as one page to look at."""
+"""What a person looks at: the report of a run, attention maps, the status of all runs."""

@@ -15,8 +15,8 @@ from vaswani.data.tokenizer import BEGIN, END, Tokenizer
 from vaswani.decoding.attend import AttentionMaps, attend
 from vaswani.decoding.translator import Translator, load_translator
 from vaswani.errors import UserError
-from vaswani.files import write_text
-from vaswani.report.page import advise, maps_path, write_report
+from vaswani.files import advise, write_text
+from vaswani.report.page import maps_path, write_report
 from vaswani.report.png import caption, drawable, drawing
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig

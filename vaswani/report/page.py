@@ -4,8 +4,6 @@ import json
 import math
 import random
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from vaswani import config as config_module
 from vaswani.console import visible
-from vaswani.errors import WorkFailed
 from vaswani.evaluation.bleu import SetEvaluation, read_evaluation
-from vaswani.files import read_json, write_text
+from vaswani.files import advise, read_json, write_text
 from vaswani.report.plots import Metrics, curves, read_metrics
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.translations import read_translations, translated_sets
@@ -95,15 +92,6 @@ def write_report(run: RunDirectory, out: Path | None = None, maps: Path | None =
 def maps_path(directory: Path) -> Path:
     """Where the values of the attention maps are, in a run or another directory."""
     return directory / "attention" / "maps.json"
-
-
-@contextmanager
-def advise(advice: str) -> Iterator[None]:
-    """Adds the advice to the message of a file that cannot be written in this block."""
-    try:
-        yield
-    except WorkFailed as error:
-        raise WorkFailed(f"{error}; {advice}") from None
 
 
 def _template() -> jinja2.Template:

@@ -149,8 +149,8 @@ def _plot(
 def _finish(axes: Axes, x: str, *, log: bool, from_zero: bool) -> None:
     axes.set_xlabel(x)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=x == "update"))
+    axes.xaxis.set_major_formatter(EngFormatter(sep="") if x == "update" else "{x:,g}")  # no "500m" minutes
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -17,8 +17,8 @@ def read_status(runs: Path) -> list[dict[str, Any]]:
     """One row for each run below `runs`, sorted by name.
 
     A row has: step and steps (made and wanted), the last validation, the checkpoints, the scores of each test set, the
-    process that works on the run, and how the run ended. What a damaged file should have said keeps its default, and
-    "damaged" names the file.
+    process that works on the run, and how the run ended. Values from a damaged file keep their defaults, and "damaged"
+    names the file.
 
     Raises:
         UserError: `runs` is no directory.

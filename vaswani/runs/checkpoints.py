@@ -25,6 +25,7 @@ from orbax.checkpoint import v1 as ocp
 from vaswani.console import say
 from vaswani.errors import UserError
 from vaswani.files import flush, write_failure
+from vaswani.runs.arrays import check_same_arrays, describe
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.integrity import (
     BrokenCheckpoint,
@@ -75,7 +76,7 @@ def load(directory: Path, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
     """
     path = directory / str(step)
     manifest = verify(path)
-    _check_same_arrays(path, manifest["arrays"], _describe(like))
+    check_same_arrays(path, manifest["arrays"], describe(like))
     return ocp.load(_arrays(path), _placed(like)), manifest["meta"]
 
 
@@ -90,6 +91,7 @@ def load_newest(directory: Path, like: Any, warn: Callable[[str], None]) -> tupl
     Returns:
         Step, state and meta; None if there is no whole checkpoint.
     """
+    _put_back(directory)
     numbered = numbered_steps(directory)
     while numbered:
         step = numbered.pop()
@@ -142,13 +144,17 @@ def average(directory: Path, steps: Sequence[int]) -> dict[str, Any]:
         Nested dicts of float32 numpy arrays. The sums are float64, so the mean of equal checkpoints is that checkpoint,
         bit for bit.
     """
-    total = None
+    total, trained_with = None, None
     for step in steps:
         path = directory / str(step)
         try:
-            verify(path)
+            meta = verify(path)["meta"]
         except BrokenCheckpoint as error:
             raise BrokenCheckpoint(f"{error}; remove {path} to average the others") from None
+        settings = [meta.get("tokenizer"), meta.get("settings")]
+        if settings != (trained_with or settings):
+            raise UserError(f"{path}: has another tokenizer or other settings than step {steps[0]}; remove one of them")
+        trained_with = settings
         tree = _saved_tree(path)
         # These arrays are never touched, so they take no memory. They only ask for numpy arrays.
         params = _load_entry(path, tree, jax.tree.map(lambda saved: np.empty(saved.shape, saved.dtype), tree["params"]))
@@ -172,7 +178,7 @@ def load_params(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
     saved = {
         name.removeprefix("params/"): array for name, array in manifest["arrays"].items() if name.startswith("params/")
     }
-    _check_same_arrays(path, saved, _describe(like))
+    check_same_arrays(path, saved, describe(like))
     return _load_entry(path, _saved_tree(path), _placed(like)), manifest["meta"]
 
 
@@ -243,7 +249,7 @@ def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
         _remove(new)  # a killed process may have left it
         new.mkdir(parents=True)
         ocp.save(_arrays(new), state)
-        write_manifest(new, path.name, meta, _describe(state))
+        write_manifest(new, path.name, meta, describe(state))
         for file in files_of(new):
             flush(new / file)
         _replace(path, new)
@@ -260,28 +266,6 @@ def _write(path: Path, state: Any, meta: dict[str, Any]) -> None:
                 _remove(new)
                 break
             time.sleep(0.1)
-
-
-def _describe(tree: Any) -> dict[str, list[Any]]:
-    """{"params/embedding": ["float32", [37000, 512]], …}."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): [str(leaf.dtype), list(leaf.shape)]
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def _check_same_arrays(path: Path, saved: dict[str, list[Any]], wanted: dict[str, list[Any]]) -> None:
-    for name in [*wanted, *saved]:
-        if saved.get(name) != wanted.get(name):
-            in_checkpoint, in_model = (_in_words(arrays.get(name)) for arrays in (saved, wanted))
-            raise UserError(
-                f"{path}: a checkpoint of another model: {name} is {in_checkpoint} in the checkpoint and {in_model} in "
-                "this model"
-            )
-
-
-def _in_words(array: list[Any] | None) -> str:
-    return f"{array[0]} {array[1]}" if array else "absent"
 
 
 def _placed(like: Any) -> Any:
@@ -323,6 +307,13 @@ def _replace(path: Path, new: Path | None) -> None:
     if new:
         new.rename(path)
     _remove(old)
+
+
+def _put_back(directory: Path) -> None:
+    """A process may have been killed between the two renames of `_replace`: the old checkpoint is still whole."""
+    for old in directory.glob("*.old"):
+        if not (path := old.with_suffix("")).exists():
+            old.rename(path)
 
 
 def _remove(path: Path) -> None:

@@ -5,11 +5,15 @@
 """
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from vaswani.files import read_failure, write_text
+from vaswani.files import read_failure, write_failure, write_text
 from vaswani.runs.directory import RunDirectory
+from vaswani.runs.tensorboard import TensorBoardLog
 
 
 class MetricsLog:
@@ -20,22 +24,34 @@ class MetricsLog:
 
     def __init__(self, run: RunDirectory, step: int):
         _drop_after(run.metrics_path, step)
-        self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115 (closed by `close`)
-        self._tensorboard = _tensorboard(run.tensorboard, step)
+        self._path = run.metrics_path
+        with self._named_failures():
+            self._file = open(run.metrics_path, "a", encoding="utf-8")  # noqa: SIM115 (closed by `close`)
+            self._tensorboard = _tensorboard(run.tensorboard, step)
 
     def write(self, kind: str, step: int, **values: Any) -> None:
-        """Writes one event; `kind` is "train" or "valid"."""
-        self._file.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
-        self._file.flush()
-        if self._tensorboard:
-            for name, value in values.items():
-                if isinstance(value, int | float):
-                    self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
+        """Writes one event; `kind` is "train" or "valid".
+
+        Raises:
+            WorkFailed: the disk is full or cannot be written. The next start drops the half-written line.
+        """
+        with self._named_failures():
+            self._file.write(json.dumps({"kind": kind, "step": step, **values}, ensure_ascii=False) + "\n")
+            self._file.flush()
+            if self._tensorboard:
+                self._tensorboard.write(kind, step, time.time(), values)
+
+    @contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise write_failure(self._path, error) from None
 
     def close(self) -> None:
-        self._file.close()
-        if self._tensorboard:
-            self._tensorboard.close()
+        for file in filter(None, (self._file, self._tensorboard)):
+            with suppress(OSError):  # each event is flushed; an event that failed would fail once more
+                file.close()
 
 
 def _drop_after(path: Path, step: int) -> None:
@@ -44,12 +60,11 @@ def _drop_after(path: Path, step: int) -> None:
         write_text(path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
 
 
-def _tensorboard(directory: Path, step: int) -> Any:
+def _tensorboard(directory: Path, step: int) -> TensorBoardLog | None:
     try:
-        from tensorboardX import SummaryWriter  # the extra "tensorboard"
+        return TensorBoardLog(directory, step)
     except ImportError:
         return None
-    return SummaryWriter(str(directory), purge_step=step + 1)
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vaswani.errors import WorkFailed
-from vaswani.files import read_failure
+from vaswani.files import fingerprint, read_failure
 from vaswani.runs.directory import RunDirectory
 
 MANIFEST = "manifest.json"
@@ -24,7 +24,7 @@ class BrokenCheckpoint(WorkFailed):
 
 def write_manifest(path: Path, name: str, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Describes the checkpoint at `path`, whose other files are written. `name` is the name it will have."""
-    checksums = {file: _size_and_crc32(path / file) for file in files_of(path)}
+    checksums = {file: fingerprint(path / file) for file in files_of(path)}
     manifest = {"name": name, "meta": meta, "arrays": arrays, "files": checksums}
     text = json.dumps({"crc32": _crc32(manifest), **manifest}, indent=1, ensure_ascii=False)
     (path / MANIFEST).write_text(text, encoding="utf-8")
@@ -60,7 +60,7 @@ def verify(path: Path) -> dict[str, Any]:
     manifest = read_manifest(path)
     for file, (size, crc32) in manifest["files"].items():
         try:
-            size_now, crc32_now = _size_and_crc32(path / file)
+            size_now, crc32_now = fingerprint(path / file)
         except _ABSENT:
             raise BrokenCheckpoint(f"{path}: broken checkpoint: {file} is missing") from None
         except OSError as error:
@@ -100,11 +100,3 @@ def files_of(path: Path) -> list[str]:
 
 def _crc32(manifest: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(manifest).encode())
-
-
-def _size_and_crc32(path: Path) -> list[int]:
-    crc32 = size = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            crc32, size = zlib.crc32(block, crc32), size + len(block)
-    return [size, crc32]

@@ -1,7 +1,7 @@
 """The training loop: from a prepared corpus to checkpoints. Started again, it goes on exactly where it stopped."""
 
 from vaswani.console import duration, say
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
 from vaswani.training.session import TrainingSession

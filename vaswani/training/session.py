@@ -10,9 +10,10 @@ from typing import Any
 
 import jax
 
+from vaswani.config import essential_settings
 from vaswani.console import duration, progress_bar, say
 from vaswani.data.packing import Batch, TrainingBatches
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.devices import make_mesh, shard_rows
 from vaswani.errors import WorkFailed
 from vaswani.runs import checkpoints
@@ -68,7 +69,7 @@ class TrainingSession:
         self._batches = TrainingBatches(pairs, config.train, self.mesh.size)
         self.graphdef, structure = state_structure(config, corpus.tokenizer.vocab_size, self.mesh)
         # Restored or made, never both: two whole states may not fit into memory.
-        restored = load_checkpoint(run, corpus, config.data.train, structure)
+        restored = load_checkpoint(config, run, corpus, structure)
         if restored is None:
             self._begin(init)
         else:
@@ -202,7 +203,8 @@ class TrainingSession:
             "best_step": self.progress.best_step,
             "on_schedule": on_schedule,
             "tokenizer": self.corpus.tokenizer.checksum,
-            "corpus": self.corpus.manifest["sets"][self.config.data.train],
+            "corpus": self.corpus.training_text(),
+            "settings": essential_settings(self.config),
         }
         checkpoints.save(self.run.checkpoints, self.step, self.state._asdict(), meta)
         checkpoints.prune(self.run.checkpoints, self.config.train.keep_last, self.progress.best_step)

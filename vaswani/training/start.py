@@ -3,9 +3,10 @@
 import shutil
 from typing import Any
 
+from vaswani.config import other_settings
 from vaswani.console import say
-from vaswani.data.prepare import PreparedCorpus
-from vaswani.data.tokenizer import Tokenizer
+from vaswani.data.prepared_corpus import PreparedCorpus, same_text
+from vaswani.data.tokenizer import Tokenizer, check_same_tokenizer
 from vaswani.errors import UserError
 from vaswani.files import atomic_path
 from vaswani.runs import checkpoints
@@ -33,11 +34,8 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
                 f"{run.path}: has only averaged parameters and no optimiser state, so training cannot go on; "
                 f"to fine-tune them, start another run with --init {run.path}"
             )
-        if Tokenizer.load(run.tokenizer_path).checksum != corpus.tokenizer.checksum:
-            raise UserError(
-                f"{run.path}: was trained with another tokenizer than that of {corpus.path}; "
-                "choose the corpus it was trained on, or another run with --run"
-            )
+        tokenizer, advice = Tokenizer.load(run.tokenizer_path), "choose the corpus it was trained on, or another --run"
+        check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, corpus.tokenizer.checksum, corpus.path, advice)
     else:
         run.path.mkdir(parents=True, exist_ok=True)
         with atomic_path(run.tokenizer_path) as path:
@@ -46,18 +44,20 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
 
 
 def load_checkpoint(
-    run: RunDirectory, corpus: PreparedCorpus, training_set: str, structure: TrainState
+    config: Config, run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
 ) -> tuple[TrainState, dict[str, Any]] | None:
     """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
 
     Raises:
-        UserError: the checkpoint is of another model or of another text.
+        UserError: the checkpoint is of another model, of other settings or of another text.
     """
     newest = checkpoints.load_newest(run.checkpoints, structure._asdict(), warn=say)
     if newest is None:
         return None
-    _, arrays, meta = newest
-    if meta.get("corpus") != corpus.manifest["sets"][training_set]:
+    step, arrays, meta = newest
+    if other := other_settings(meta.get("settings", {}), config):
+        raise UserError(f"{run.checkpoints / str(step)}: is of another run ({other}); remove it to go on without it")
+    if not same_text(meta.get("corpus"), corpus.training_text()):
         raise UserError(
             f"{run.path}: was trained on another text than {corpus.path} has now; "
             "choose the corpus it was trained on, or another run with --run"
@@ -71,11 +71,9 @@ def parameters_of(init: RunDirectory, corpus: PreparedCorpus, structure: Params)
     Raises:
         UserError: the run has another tokenizer or another model.
     """
-    if Tokenizer.load(init.tokenizer_path).checksum != corpus.tokenizer.checksum:
-        raise UserError(
-            f"--init {init.path}: its tokenizer is not that of {corpus.path}; prepare the corpus with it: "
-            f"--data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
-        )
+    tokenizer = Tokenizer.load(init.tokenizer_path)
+    advice = f"prepare the corpus with it: --data.tokenizer {init.tokenizer_path} --data.name NEW_NAME"
+    check_same_tokenizer(init.tokenizer_path, tokenizer.checksum, corpus.tokenizer.checksum, corpus.path, advice)
     params, _, label = checkpoints.load_chosen_params(init, "auto", structure)
     say(f"starting from the parameters of {init.path} ({label})")
     return params

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from vaswani.data.packing import one_pass
-from vaswani.data.prepare import PreparedCorpus
+from vaswani.data.prepared_corpus import PreparedCorpus
 from vaswani.decoding.translator import Translator
 from vaswani.devices import shard_rows
 from vaswani.errors import UserError
