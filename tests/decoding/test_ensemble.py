@@ -58,7 +58,10 @@ def test_runs_need_the_same_tokenizer(trained):
     (trained.path / "other.toml").write_text(text.replace('name = "tiny"', 'name = "other"'))
     trained.vaswani("train", "other.toml", "--train.steps", "1", "--train.valid-lines", "0")
     other = RunDirectory(trained.path / "runs/other")
-    with pytest.raises(UserError, match="runs/other: its tokenizer is not the one of"):
+    with pytest.raises(UserError, match=r"runs/other/tokenizer\.model: not the tokenizer of .*/runs/tiny"):
         load_ensemble([one, other], "last", DECODE)
     line = trained.refused("translate", "runs/tiny", "runs/other", input="A dog.\n")
-    assert "runs/other: its tokenizer is not the one of runs/tiny" in line
+    assert line == (
+        "vaswani: runs/other/tokenizer.model: not the tokenizer of runs/tiny; "
+        "runs that translate together need the same prepared corpus"
+    )
