@@ -77,7 +77,8 @@ def test_a_variable_that_jax_does_not_understand_is_refused_in_one_line(trained)
 def test_commands_that_compute_nothing_need_no_device(trained):
     environment = trained.environment | HOSTILE | {"JAX_PLATFORMS": "foo", "XLA_FLAGS": "--no_such_flag"}
     environment["JAX_NUM_CPU_DEVICES"] = "0"
-    for command in ("--help", "prepare tiny.toml", "status", "report runs/tiny"):
+    dry_run = "ablate tiny.toml --rows A1 --dry-run"
+    for command in ("--help", "prepare tiny.toml", "status", "report runs/tiny", dry_run):
         trained.vaswani(*command.split(), env=environment)
     shutil.copytree(trained.path / "runs/tiny", trained.path / "runs/other")
     line = trained.refused("compare", "runs/tiny", "runs/other", env=environment)

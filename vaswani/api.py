@@ -78,7 +78,7 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of strings, [text]")
-        check_n_best(n_best, self._translator.decode.beam)  # not in the generator, which runs only when it is read
+        check_n_best(n_best, self._translator.decode.beam)  # here, since a generator does not run before it is read
         return self._translate(iter(lines), n_best, align)
 
     def _translate(self, lines: Iterator[str], n_best: int, align: bool) -> Iterator[Translation]:

@@ -95,8 +95,8 @@ def parse(argv: Sequence[str], listed: Sequence[Command], internal: Sequence[Com
 def takes_config(parser: Parser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG",
-        help="a TOML file, or the name of a configuration that `vaswani config` lists, for example toy; "
-        "a path in a file is relative to that file, a path on the command line to the working directory",
+        help="a TOML file, or a name that `vaswani config` lists, for example toy. A path in the file is relative to "
+        "that file; a path on the command line is relative to the working directory",
     )  # fmt: skip
     takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG")
 
@@ -104,7 +104,7 @@ def takes_config(parser: Parser) -> None:
 def takes_new_run(parser: Parser, suffix: str = "") -> None:
     takes_config(parser)
     parser.add_argument(
-        "--run", metavar="RUN", help=f"the run's directory (default: runs/NAME{suffix}, NAME as in NAME.toml)"
+        "--run", metavar="RUN", help=f"the run's directory (default: runs/NAME{suffix} if CONFIG is NAME.toml)"
     )
     parser.set_defaults(suffix=suffix)
 
@@ -137,8 +137,8 @@ def takes_settings(parser: Parser, tables: Sequence[str], file: str) -> None:
                 group.add_argument(option, dest=key, metavar="VALUE", default=argparse.SUPPRESS, help=text)
 
 
-def takes_out(parser: Parser, what: str = "DIR") -> None:
-    text = f"write to {what} instead of RUN, for example if RUN is read-only"
+def takes_out(parser: Parser, what: str = "a directory") -> None:
+    text = f"write to PATH, {what}, instead of RUN, for example if RUN is read-only"
     parser.add_argument("--out", type=Path, metavar="PATH", help=text)
 
 
@@ -185,11 +185,12 @@ def takes_translate(parser: Parser) -> None:
     )
     parser.add_argument(
         "--n-best", type=positive, default=1, metavar="N",
-        help="the N best translations of each line, at most decode.beam (default: 1)",
+        help="print the N best translations of each line, at most decode.beam (default: 1)",
     )  # fmt: skip
     parser.add_argument(
         "--scores", action="store_true",
-        help="print LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT for each translation; SCORE has the length penalty",
+        help="print LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT for each translation. "
+        "SCORE is LOG_PROB divided by the length penalty",
     )  # fmt: skip
     parser.add_argument(
         "--alignments", action="store_true",
@@ -209,7 +210,7 @@ def takes_evaluate(parser: Parser) -> None:
     parser.add_argument("--hyp", type=Path, metavar="FILE", help="score this file's translations as they are")
     parser.add_argument(
         "--ref", type=Path, action="append", metavar="FILE",
-        help="the references of --src or --hyp; repeat it for further references of the same lines",
+        help="the references for --src or --hyp; repeat the option for more references of the same lines",
     )  # fmt: skip
     takes_out(parser)
     takes_json(parser)
@@ -217,7 +218,7 @@ def takes_evaluate(parser: Parser) -> None:
 
 def takes_report(parser: Parser) -> None:
     takes_run(parser)
-    takes_out(parser, "DIR or FILE.html")
+    takes_out(parser, "a directory or FILE.html")
 
 
 def takes_attention(parser: Parser) -> None:
@@ -275,7 +276,9 @@ def takes_ablate_run(parser: Parser) -> None:
 
 
 def takes_paper(parser: Parser) -> None:
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="also draw its arguments, as PNG files in DIR")
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="also draw figures of the paper's claims, as PNG files in DIR"
+    )
     takes_json(parser)
 
 

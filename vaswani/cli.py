@@ -242,7 +242,7 @@ STEPS = (
     ),
     Command(
         translate, arguments.takes_translate,
-        "Translate standard input line by line; on a terminal, with a prompt.",
+        "Translate standard input line by line. On a terminal it shows a prompt.",
         ("translate runs/toy < in.txt > out.txt", "translate runs/a runs/b --input in.txt --json --alignments"),
     ),
     Command(
@@ -275,22 +275,22 @@ MORE = (
     ),
     Command(
         reproduce, arguments.takes_reproduce,
-        "Do all of that: prepare, train, average, evaluate and report.",
+        "Do the main steps: prepare, train, average, evaluate and report.",
         ("reproduce toy",),
     ),
     Command(
         compare, arguments.takes_compare,
-        "Test whether runs differ from the first in BLEU, by sacreBLEU's paired bootstrap.",
+        "Compare the BLEU of each run with that of the first run, by sacreBLEU's paired bootstrap.",
         ("compare runs/toy runs/wide",),
     ),
     Command(
         ablate, arguments.takes_ablate,
-        "Train rows of the paper's Table 3 around CONFIG, and print the table beside the paper's.",
+        "Train rows of the paper's Table 3 as changes to CONFIG, and print the results beside the paper's.",
         ("ablate toy --rows A,C1 --dry-run", "ablate toy --rows A,C1 --seeds 2"),
     ),
     Command(
         paper, arguments.takes_paper,
-        "Compute the paper's numbers again, and print them beside the printed ones.",
+        "Recompute the paper's numbers, and print each beside the paper's value.",
         ("paper",),
     ),
 )  # fmt: skip
@@ -330,7 +330,7 @@ First time? `vaswani reproduce toy` takes a few minutes on a laptop.
 From text to BLEU, step by step:
 {lines(STEPS)}
 
-And:
+More commands:
 {lines(MORE)}
 
 `vaswani COMMAND --help` explains a command and its options."""

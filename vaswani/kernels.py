@@ -1,7 +1,7 @@
-"""What is computed differently on different processors, or in a way that only speed explains.
+"""Operations that are written for speed. Some of them have different code for CPUs and for accelerators.
 
-The model (`model.py`) states what is computed; the functions here state how. `jax.lax.platform_dependent` chooses by
-the platform that a program is compiled for, which may be another than the one it is compiled on.
+The model (`model.py`) and incremental decoding call them. `jax.lax.platform_dependent` chooses the code for the
+platform that the program will run on. The program may be compiled on another platform.
 
 Letters in shapes: B sentences, K hypotheses of a beam, T positions of the cache, h heads.
 """
@@ -17,8 +17,9 @@ from jaxtyping import Float, Int, Key, Shaped, UInt32
 def product(x: Float[Array, "*n d_in"], W: Float[Array, "d_in d_out"]) -> Float[Array, "*n d_out"]:
     """xW, with a gradient that XLA computes faster on a CPU.
 
-    JAX's own rule for the gradient of W is the transpose of ∂ᵀ·x. This one is xᵀ·∂. The barrier makes XLA compute ∂
-    once for both gradients; otherwise it computes ∂ twice, the second time transposed. An update takes a tenth less.
+    Let ∂ be the gradient of the output. For the gradient of W, JAX computes the transpose of ∂ᵀ·x. This function
+    computes xᵀ·∂. The barrier makes XLA compute ∂ once for both gradients. Without it XLA computes ∂ twice, the second
+    time transposed. An update takes a tenth less time.
     """
     return jnp.einsum("...i,ij->...j", x, W)
 
@@ -38,10 +39,10 @@ product.defvjp(_product_forward, _product_backward)
 
 
 def random_bits(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    """Uniform 32-bit numbers: the index of each element, mixed twice with the key by MurmurHash3's finaliser.
+    """Uniform 32-bit numbers. Each is a hash of the element's index and the key: two rounds of MurmurHash3's finaliser.
 
     XLA computes these few multiplications where the numbers are used. `jax.random.bits` would write its numbers to
-    memory and read them again, in the forward and in the backward pass: a sixth of an update on a CPU.
+    memory and read them again, in the forward and in the backward pass. On a CPU that is a sixth of an update's time.
     """
     first, second = jax.random.key_data(key)
     index = jnp.arange(np.prod(shape), dtype=jnp.uint32).reshape(shape)
@@ -49,7 +50,7 @@ def random_bits(key: Key[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, ".
 
 
 def mix(x: UInt32[Array, "*n"]) -> UInt32[Array, "*n"]:
-    """A bijection of 32-bit numbers in which each bit of the input changes half of the output's bits."""
+    """A bijection of 32-bit numbers. A change of one input bit changes about half of the output bits."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
     x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
     return x ^ (x >> 16)
@@ -60,8 +61,8 @@ def cached_attention(
 ) -> Float[Array, "B K h d_v"]:
     """Equation 1 for one query of each hypothesis, over the first `length` positions of its cache.
 
-    The rest of the cache is empty. A CPU goes through the filled positions one by one and leaves the rest unread. For
-    an accelerator a pass of a loop costs more than reading the whole cache.
+    The rest of the cache is empty. On a CPU a loop goes through the filled positions and does not read the rest. On an
+    accelerator one pass of a loop costs more than reading the whole cache, so the whole cache is read at once.
     """
     return jax.lax.platform_dependent(
         Q, K, V, length, cpu=_attention_position_by_position, default=_attention_over_all_positions
@@ -76,7 +77,7 @@ def _attention_over_all_positions(Q: Array, K: Array, V: Array, length: Array) -
 
 
 def _attention_position_by_position(Q: Array, K: Array, V: Array, length: Array) -> Array:
-    """Keeps the maximum and the sum of the softmax so far (Milakov and Gimelshein 2018)."""
+    """A loop that keeps the softmax's maximum and sum so far (Milakov and Gimelshein 2018)."""
     Q = Q.astype(jnp.float32)  # 16-bit products are summed in 32 bits, as in `model.attention`
 
     def add_position(t: Array, so_far: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -6,11 +6,12 @@ Letters in shapes:
 `config.dtype` is the type of the matrix products and of the residual stream. Parameters, softmax and LayerNorm are
 float32.
 
-A row may hold several sentence pairs. A segment id tells each token's pair: 0 is padding, 1, 2, … are the pairs. In all
-three attentions a token sees only tokens of its own segment. So a pair in a shared row gives the same result as alone.
+A row may hold several sentence pairs. Each token has a segment id: 0 for padding, else the number of its pair, 1, 2, ….
+In all three attentions a token sees only tokens of its own segment. So a pair gives the same result in a shared row as
+in a row of its own.
 
-Initial values (the paper does not give them; these are those of tensor2tensor's `transformer_base_v1`):
-    W_Q, W_K, W_V, W_O, W_1, W_2     Glorot uniform over the matrix as the paper writes it, all heads side by side
+Initial values (the paper gives none; tensor2tensor's `transformer_base_v1` has these):
+    W_Q, W_K, W_V, W_O, W_1, W_2     Glorot uniform, for the whole matrix with all heads side by side
     b_1, b_2                         0
     embedding, learned positions     normal, standard deviation d_model^-0.5
     LayerNorm                        scale 1, bias 0
@@ -41,15 +42,16 @@ def attention(
     """Scaled dot-product attention (section 3.2.1, equation 1): softmax(QKᵀ/√d_k)V.
 
     Args:
-        Q, K, V: queries, keys and values, one slice a head.
-        mask: True where a query may see a key. Elsewhere the weight is exactly 0, if the query sees any key at all.
+        Q, K, V: queries, keys and values, one slice per head.
+        mask: True where a query may see a key. Where it is False, the weight is exactly 0. A query that
+            sees no key at all is the exception.
 
     Returns:
         the output, and the weights (float32; each row sums to 1).
     """
     scores = jnp.einsum("...qhd,...khd->...hqk", Q, K, preferred_element_type=jnp.float32) / np.sqrt(Q.shape[-1])
     if mask is not None:
-        # Not -inf: a query that sees no key (padding) would get NaN, and so would its gradient.
+        # The smallest finite number. With -inf, a query that sees no key (padding) and its gradient would be NaN.
         scores = jnp.where(mask[..., None, :, :], scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1)  # [..., h, q, k]
     return jnp.einsum("...hqk,...khd->...qhd", weights.astype(V.dtype), V), weights
@@ -188,18 +190,21 @@ class Positions(nnx.Module):
         self.learned = normal_table(config.max_positions, config, rngs) if config.positions == "learned" else None
 
     def __call__(self, positions: Int[Array, "*n"], length: int) -> Float[Array, "*n d"]:
-        """The encodings of `positions`, each less than `length`."""
+        """The encodings of `positions`. Every position is less than `length`."""
         table = sinusoids(length, self.d_model) if self.learned is None else self.learned[...]
         return table[positions]
 
 
 def sinusoids(length: int, d_model: int) -> Float[Array, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same) (section 3.5), interleaved.
+    """The positional encoding of section 3.5. Sines and cosines alternate along the last axis.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model)).
 
     >>> [round(float(x), 4) for x in sinusoids(4, 512)[3, :2]]
     [0.1411, -0.99]
     """
-    # In float64, before the program is compiled: in float32 the angles at position 1000 are wrong by 1e-4.
+    # numpy computes the angles in float64, before the program is compiled. In float32 the angles at position 1000 would
+    # be wrong by 1e-4.
     angle = np.arange(length)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
     table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, d_model)
     return jnp.asarray(table, jnp.float32)
@@ -212,7 +217,7 @@ class Transformer(nnx.Module):
         self.config = config
         self.embedding = Embedding(config, vocab_size, rngs)
         self.source_positions = Positions(config, rngs)
-        self.target_positions = Positions(config, rngs)  # another table, where positions are learned
+        self.target_positions = Positions(config, rngs)  # its own table if positions are learned
         self.encoder = nnx.List([EncoderLayer(config, rngs) for _ in range(config.N)])
         self.decoder = nnx.List([DecoderLayer(config, rngs) for _ in range(config.N)])
 
@@ -243,7 +248,7 @@ class Transformer(nnx.Module):
         Args:
             source: token ids; each sentence ends with the end symbol.
             segments: 0 for padding, else the number of the pair in its row.
-            positions: of each token in its sentence, from 0.
+            positions: the position of each token in its sentence, from 0.
             dropout_key: None for no dropout.
 
         Returns:
@@ -273,7 +278,7 @@ class Transformer(nnx.Module):
             memory, source_segments: the encoder's output, and the segments of its tokens.
 
         Returns:
-            the decoder's output; `logits` makes scores of it.
+            the decoder's output; `logits` turns it into scores.
         """
         keys = split_key(dropout_key, self.config.N + 1)
         x = self.embed(target_input, self.target_positions(positions, target_input.shape[1]), keys[0])
@@ -311,12 +316,12 @@ def unpacked(ids: Int[Array, "B L"]) -> tuple[Int[Array, "B L"], Int[Array, "B L
 
 
 def same_segment(queries: Int[Array, "B q"], keys: Int[Array, "B k"]) -> Bool[Array, "B q k"]:
-    """True where query and key are of one sentence pair. (Padding sees padding, but no real token sees padding.)"""
+    """True where query and key are of the same pair. (Padding sees padding, but no real token sees padding.)"""
     return queries[:, :, None] == keys[:, None, :]
 
 
 def dropout(x: Float[Array, "*n"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*n"]:
-    """Sets each element to 0 with probability `rate`, and divides the others by 1 - `rate`. Nothing without a key."""
+    """Sets each element to 0 with probability `rate`; divides the others by 1 - `rate`. Without a key: `x`."""
     if key is None or rate == 0.0:
         return x
     keep = random_bits(key, x.shape) >= np.uint32(rate * 2**32)
@@ -324,7 +329,7 @@ def dropout(x: Float[Array, "*n"], rate: float, key: Key[Array, ""] | None) -> F
 
 
 def split_key(key: Key[Array, ""] | None, n: int) -> list[Any]:
-    """`n` keys; `n` times None for None."""
+    """`n` keys derived from `key`. If `key` is None, a list of `n` Nones."""
     return [None] * n if key is None else list(jax.random.split(key, n))
 
 

@@ -26,7 +26,7 @@ class ToyConfig:
     test_pairs: Positive = 500
     """Pairs in each of the validation set and the two test sets."""
     difficulty: Annotated[int, Field(ge=1, le=3)] = 1
-    """1 to 3: how many words and clauses a sentence may have; a sweep needs a corpus that is not saturated."""
+    """1 to 3: how many words and clauses a sentence may have. For a sweep, take one whose scores are not saturated."""
     seed: NonNegative = 1706
     """The same seed makes the same corpus."""
 
@@ -38,13 +38,13 @@ class DataConfig:
     __pydantic_config__ = _SCHEMA
 
     name: str = "wmt14_en_de"
-    """The prepared corpus lives in prepared/NAME and is shared by every run on it."""
+    """Name of the prepared corpus. It is stored in prepared/NAME; every run on it shares it."""
     corpus: str = "wmt/wmt14"
     """A data set of the Hugging Face hub, or "toy" for the embedded corpus."""
     subset: str = "de-en"
-    """The hub data set's own configuration name ("" where it has none)."""
+    """The configuration of the hub's data set ("" if it has none)."""
     splits: dict[str, str] = field(default_factory=lambda: {"newstest2013": "validation", "newstest2014": "test"})
-    """Set name -> the hub's split, where the two differ."""
+    """For each set, the name of the hub's split, where the two names differ."""
     dir: str = ""
     """Read {set}.{language}[.gz], or {set}.parquet|json|jsonl|csv, from this directory instead of the hub."""
     source: str = "en"
@@ -52,23 +52,23 @@ class DataConfig:
     target: str = "de"
     """Target language."""
     train: str = "train"
-    """The set trained on; the only one that is cleaned."""
+    """The set for training; no other set is cleaned."""
     valid: str = "newstest2013"
-    """The set that decides: early stopping, the best checkpoint, all tuning."""
+    """The validation set: for early stopping, the best checkpoint, and all tuning."""
     tests: tuple[str, ...] = ("newstest2014",)
-    """The sets translated and scored at the end."""
+    """The sets that are translated and scored at the end."""
     limit: NonNegative = 0
     """Train on a seeded random sample of this many pairs (0: all pairs)."""
     max_tokens: Positive = 256
-    """Training pairs with more tokens than this on either side, end symbol counted, are dropped (as T2T did)."""
+    """Drop training pairs with more tokens than this on either side, end symbol included (as tensor2tensor does)."""
     max_length_ratio: Annotated[float, Field(ge=0.0)] = 4.0
-    """Training pairs whose longer side has more than this many times the other's characters are dropped (0: keep)."""
+    """Drop training pairs with more than this many times as many characters on one side as on the other (0: all)."""
     deduplicate: bool = True
-    """Keep only the first of equal training pairs."""
+    """Keep only the first of identical training pairs."""
     vocab_size: Annotated[int, Field(gt=260, le=1_000_000)] = 37_000
-    """Pieces of the joint byte-pair encoding, special symbols and 256 byte pieces counted."""
+    """Size of the joint vocabulary (BPE). It includes the special symbols and 256 byte pieces."""
     tokenizer: str = ""
-    """Use this SentencePiece model, a run's tokenizer.model, instead of learning one (to fine-tune that run)."""
+    """Use this SentencePiece model instead of learning one. To fine-tune a run, give its tokenizer.model."""
     toy: ToyConfig = field(default_factory=ToyConfig)
     """The embedded corpus; only read where corpus is "toy"."""
 
@@ -88,9 +88,9 @@ class ModelConfig:
     h: Positive = 8
     """Attention heads."""
     d_k: Positive = 64
-    """Width of a head's queries and keys; free, not always d_model / h (Table 3, rows A and B)."""
+    """Width of a head's queries and keys. It need not be d_model / h (Table 3, rows A and B)."""
     d_v: Positive = 64
-    """Width of a head's values; free."""
+    """Width of a head's values. It need not be d_model / h."""
     P_drop: Probability = 0.1
     """Dropout on each sub-layer's output and on the embeddings plus positions (section 5.4)."""
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
@@ -110,17 +110,17 @@ class TrainConfig:
     steps: Positive = 100_000
     """Updates of the parameters."""
     max_minutes: Annotated[float, Field(ge=0.0)] = 0.0
-    """Stop after this many minutes of training, all starts together, compiling not counted (0: no bound)."""
+    """Stop after this many minutes of training, summed over all starts, without compiling (0: no bound)."""
     tokens_per_update: Positive = 25_000
-    """Source tokens, and target tokens, of one update, on any number of devices (section 5.1)."""
+    """Source tokens of one update, and as many target tokens, over all devices together (section 5.1)."""
     row_length: Positive = 256
-    """Length of a packed row; several pairs share it, none longer fits."""
+    """Length of a packed row in tokens. Several pairs share a row. A longer pair does not fit."""
     max_tokens_per_device: Positive = 8192
-    """Tokens a side that one device computes at once; an update of more is accumulated from micro-batches."""
+    """Tokens per side that one device computes at once. A larger update is accumulated from micro-batches."""
     warmup: Positive = 4000
     """Updates until the learning rate's peak (equation 3)."""
     lr_scale: Annotated[float, Field(gt=0.0)] = 1.0
-    """Multiplies equation 3."""
+    """Factor of the learning rate (equation 3)."""
     beta_1: Probability = 0.9
     """Adam's decay of the mean gradient."""
     beta_2: Probability = 0.98
@@ -130,21 +130,21 @@ class TrainConfig:
     label_smoothing: Probability = 0.1
     """epsilon_ls: the share of probability spread over the whole vocabulary (section 5.4)."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1706
-    """Parameters, order of the data and dropout follow from it."""
+    """Seed of the initial parameters, the order of the data, and dropout."""
     log_every: Positive = 100
     """Updates between log lines."""
     valid_every: Positive = 2000
     """Updates between validations: unsmoothed perplexity, BLEU by beam search, sample translations."""
     valid_lines: NonNegative = 500
-    """First lines of the validation set that are translated for the validation BLEU (0: none); perplexity takes all."""
+    """Lines of the validation set, from the first, that are translated for BLEU (0: none). Perplexity takes all."""
     checkpoint_every: NonNegative = 0
     """Updates between checkpoints (0: by time only)."""
     checkpoint_minutes: Annotated[float, Field(ge=0.0)] = 10.0
-    """Minutes between checkpoints, the paper's interval (0: by updates only)."""
+    """Minutes between checkpoints (0: by updates only). The paper's interval is 10."""
     keep_last: Positive = 5
-    """Checkpoints kept, beside the best."""
+    """How many of the last checkpoints are kept. The best one is kept too."""
     average_last: Positive = 5
-    """Checkpoints that averaging takes (section 6.1: 5 for base, 20 for big)."""
+    """How many of the last checkpoints are averaged (section 6.1: 5 for base, 20 for big)."""
     patience: NonNegative = 0
     """Stop after this many validations in a row without a better perplexity (0: never)."""
 
@@ -156,15 +156,15 @@ class DecodeConfig:
     __pydantic_config__ = _SCHEMA
 
     beam: Annotated[int, Field(gt=0, le=10_000)] = 4
-    """Hypotheses kept alive; 1 is greedy."""
+    """Beam size: hypotheses that are kept at each step. 1 is greedy search."""
     alpha: Annotated[float, Field(ge=0.0)] = 0.6
     """Exponent of the length penalty ((5 + length) / 6)^alpha."""
     max_extra_tokens: Annotated[int, Field(ge=0, le=100_000)] = 50
-    """An output has at most the source's tokens plus this many, its end symbol counted."""
+    """An output, with its end symbol, has at most this many tokens more than its source."""
     max_source_length: Annotated[int, Field(gt=1, le=100_000)] = 1024
-    """Source tokens; a longer line is truncated with a warning."""
+    """Limit of source tokens. A longer line is truncated with a warning."""
     batch_tokens: Annotated[int, Field(gt=0, le=10_000_000)] = 2048
-    """Source tokens, padding counted, that are searched together."""
+    """Size of a batch in source tokens, padding included."""
 
 
 @dataclass(frozen=True)

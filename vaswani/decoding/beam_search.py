@@ -18,7 +18,7 @@ from vaswani.errors import UserError
 
 Cache = TypeVar("Cache")
 NEVER_GENERATED = (PAD, BEGIN, UNKNOWN)
-BLOCK = 128  # vocabulary entries a block; see `best_extensions`
+BLOCK = 128  # vocabulary entries in a block; see `best_extensions`
 
 
 class Hypotheses(NamedTuple):
@@ -81,9 +81,10 @@ def beam_search(
 ) -> Hypotheses:
     """Finds, for each sentence, the outputs Y with the highest log P(Y|X) / lp(Y).
 
-    The search for a sentence ends at its limit. It ends earlier when its worst kept finished score is at least the best
-    score that an alive hypothesis could still reach at the limit. A hypothesis that has no end symbol at the limit
-    ranks below every finished one. `beam=1` is greedy search: it always takes the likeliest token.
+    The search for a sentence ends at its limit. It ends earlier if no alive hypothesis can still enter the list of
+    finished ones: even the best score that it could reach at the limit is not above the worst score in the list. A
+    hypothesis that has no end symbol at the limit ranks below every finished one. `beam=1` is greedy search: it always
+    takes the most probable token.
 
     Args:
         step: (newest token of each hypothesis, its position, cache) -> (logits of the next token, cache).
@@ -95,8 +96,8 @@ def beam_search(
         alpha: exponent of the length penalty, ≥ 0.
         n_best: outputs of a sentence, at most `beam`.
         max_length: T, static, at least the largest of `limits`.
-        halve: when at most half of the sentences are left, go on with half the rows. Most outputs are much shorter than
-            the longest one, so this saves time; but there are two loops to compile.
+        halve: continue with half the rows as soon as at most half of the sentences are left. Most outputs are much
+            shorter than the longest one, so this saves time. It needs a second loop, which must be compiled too.
 
     Raises:
         UserError: n_best is larger than the beam.
@@ -128,7 +129,7 @@ def _start(limits: Int[Array, " B"], beam: int, n_best: int, max_length: int) ->
     return Rows(
         limits=limits,
         alive_tokens=jnp.full((batch, beam, max_length + 1), PAD).at[:, :, 0].set(BEGIN),
-        # One empty hypothesis: K equal ones would give a beam of copies.
+        # The beam starts with one empty hypothesis. From K equal ones it would get K copies of each extension.
         alive_log_probs=jnp.full((batch, beam), -jnp.inf).at[:, 0].set(0.0),
         finished=Hypotheses(no_tokens, jnp.zeros_like(nothing, jnp.int32), nothing, nothing),
         done=limits <= 0,
@@ -139,8 +140,8 @@ def _advance(state: SearchState, step: Callable[..., Any], reorder: Callable[...
     """One step of the search: every alive hypothesis gets one more token."""
     position, rows, cache = state
     beam, n_best = rows.alive_log_probs.shape[1], rows.finished.scores.shape[1]
-    # A hypothesis can end in one way only, so at most half of 2K candidates end and a whole beam stays alive. Greedy
-    # search takes one candidate: with a second one it would go on after the likeliest output has ended.
+    # Each of K hypotheses has one extension that ends it. So at most K of 2K candidates end; K others fill the beam.
+    # Greedy search takes one candidate. With two it would continue after the most probable token was the end symbol.
     n_candidates = 2 * beam if beam > 1 else 1
 
     newest = lax.dynamic_index_in_dim(rows.alive_tokens, position, axis=2, keepdims=False)
@@ -156,17 +157,18 @@ def _advance(state: SearchState, step: Callable[..., Any], reorder: Callable[...
     both = jax.tree.map(lambda *x: jnp.concatenate(x, axis=1), rows.finished, newly_finished)
     finished = jax.tree.map(lambda x: pick(x, lax.top_k(both.scores, n_best)[1]), both)
 
-    # A log-probability can only fall, and the penalty that divides it is largest at the limit.
+    # The best score that is still reachable: a log-probability (≤ 0) can only fall, and its divisor, the length
+    # penalty, is largest at the limit.
     reachable = alive_log_probs[:, 0] / length_penalty(rows.limits, alpha)
     done = rows.done | (length >= rows.limits) | (finished.scores[:, -1] >= reachable)
     new = Rows(rows.limits, pick(candidates, chosen), alive_log_probs, finished, done)
-    new = jax.tree.map(lambda o, n: jnp.where(rows.done.reshape(-1, *(1,) * (o.ndim - 1)), o, n), rows, new)
+    new = jax.tree.map(lambda x, y: jnp.where(rows.done.reshape(-1, *(1,) * (x.ndim - 1)), x, y), rows, new)
     # A beam of one needs no reordering.
     return SearchState(length, new, cache if beam == 1 else reorder(cache, pick(parents, chosen), length))
 
 
 def _without_half(state: SearchState) -> tuple[Int[Array, " half"], SearchState]:
-    """The rows that are left, filled up to half of the batch with rows that are done; and their state."""
+    """Takes half of the rows, with all rows that are not done. Returns their indices and their state."""
     kept = jnp.argsort(state.rows.done)[: len(state.rows.done) // 2]
     rows, cache = jax.tree.map(lambda x: x[kept], (state.rows, state.cache))
     return kept, SearchState(state.position, rows, cache)
@@ -196,7 +198,7 @@ def check_n_best(n_best: int, beam: int) -> None:
 def best_extensions(
     logits: Float[Array, "B K V"], alive_log_probs: Float[Array, "B K"], n: int
 ) -> tuple[Float[Array, "B n"], Int[Array, "B n"], Int[Array, "B n"]]:
-    """The `n` likeliest extensions of each sentence's hypotheses by one token, in descending order.
+    """The `n` most probable extensions of each sentence's hypotheses by one token, in descending order.
 
     The n best extensions lie in the n blocks of the vocabulary with the highest maxima. So only those blocks are
     sorted, and the log-probabilities of all K·V extensions are never stored. With V = 8000, B = 50 and K = 4 this takes
@@ -206,7 +208,7 @@ def best_extensions(
         log-probabilities of the extended hypotheses, the hypotheses they extend, and the tokens that extend them.
     """
     B, K, V = logits.shape
-    # The probabilities are the model's: tokens that are never generated keep their share.
+    # The softmax is over all tokens, also those that are never generated. So the probabilities are the model's.
     base = alive_log_probs - jax.nn.logsumexp(logits, axis=-1)
     logits = jnp.where(jnp.isin(jnp.arange(V), jnp.asarray(NEVER_GENERATED)), -jnp.inf, logits)
 

@@ -1,6 +1,7 @@
 """Decoding one token at a time: the decoder of `model.py`, with the keys and values of earlier positions cached.
 
-Letters in shapes: B sentences, K hypotheses of a beam, S source length, T the most tokens of an output, h heads.
+Letters in shapes: B sentences, K hypotheses of a beam, S source length, h heads,
+T the largest number of tokens of an output.
 """
 
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from vaswani.model import DecoderLayer, Transformer, attention
 class LayerCache(NamedTuple):
     """The keys and values of one decoder layer.
 
-    A step writes, reads and reorders one target position after another, so the keys of a position lie together. The
-    heads of the source stand before its positions, as the matrix products need them: no step transposes them.
+    A step writes, reads and reorders one target position after another, so the keys of one position lie together in
+    memory. In the arrays of the source, heads come before positions. The matrix products need this order, so no step
+    has to transpose the arrays.
     """
 
     keys: Float[Array, "B T K h d_k"]
@@ -31,13 +33,13 @@ class Cache(NamedTuple):
 
     layers: tuple[LayerCache, ...]
     source_mask: Bool[Array, "B S"]
-    """True where the source is no padding."""
+    """True where the source is not padding."""
 
 
 def init_cache(
     model: Transformer, memory: Float[Array, "B S d"], source_segments: Int[Array, "B S"], beam: int, max_length: int
 ) -> Cache:
-    """An empty cache for `beam` hypotheses a sentence, of at most `max_length` tokens each."""
+    """An empty cache for `beam` hypotheses per sentence, with at most `max_length` tokens each."""
     h, d_k, d_v = model.config.h, model.config.d_k, model.config.d_v
     shape = (memory.shape[0], max_length, beam, h)
 
@@ -51,12 +53,12 @@ def init_cache(
 def decode_step(
     model: Transformer, tokens: Int[Array, "B K"], position: Int[Array, ""], cache: Cache
 ) -> tuple[Float[Array, "B K d"], Cache]:
-    """One step of every hypothesis.
+    """One step of decoding, for every hypothesis at once.
 
     Args:
         tokens: the token at `position`, for each hypothesis.
         position: the same for all hypotheses, from 0.
-        cache: the cache of the positions before.
+        cache: the cache of all earlier positions.
 
     Returns:
         the decoder's output at `position`, as `Transformer.decode` gives it, and the cache with this position added.
@@ -85,7 +87,7 @@ def _layer_step(
     )
     heads = cached_attention(layer.self_attention.queries(x), cache.keys, cache.values, position + 1)
     x = layer.self_attention_norm(x, layer.self_attention.output(heads))
-    # The hypotheses stand where a target's positions stand, so the source is not copied for each of them.
+    # Here the axis of target positions holds the hypotheses. So the source is not copied for each hypothesis.
     cross_mask = jnp.broadcast_to(source_mask[:, None], (*x.shape[:2], source_mask.shape[-1]))
     keys, values = cache.cross_keys.swapaxes(-3, -2), cache.cross_values.swapaxes(-3, -2)
     heads, _ = attention(layer.cross_attention.queries(x), keys, values, cross_mask)
@@ -94,7 +96,7 @@ def _layer_step(
 
 
 def reorder_cache(cache: Cache, parents: Int[Array, "B K"], length: Int[Array, ""]) -> Cache:
-    """Hypothesis k of each sentence continues what was its hypothesis `parents[k]`; all have `length` positions."""
+    """Hypothesis k of each sentence gets the cache of hypothesis `parents[k]`. All have `length` positions."""
 
     def reorder(layer: LayerCache) -> LayerCache:
         return layer._replace(

@@ -1,4 +1,4 @@
-"""Text streams through a translator: N lines in, N lines out, in order. `vaswani translate` does this."""
+"""Translates a stream of text line by line, in order. `vaswani translate` uses this."""
 
 import io
 import json
@@ -19,7 +19,7 @@ from vaswani.errors import UserError
 NAME = "standard input"
 BLOCK_BYTES = 1 << 16
 WAIT_SECONDS = 0.02
-"""A writer that pauses for longer is given its translations. A program that writes without pause is read in windows."""
+"""If the writer pauses for longer, the lines so far are translated. Otherwise lines are collected in windows."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _windows(source: BinaryIO) -> Iterator[list[str]]:
 
 
 def _arrived(source: BinaryIO) -> Iterator[list[bytes]]:
-    """Complete lines with their ends; the last line may have none."""
+    """Complete lines with their line ends. The last line may lack its line end."""
     waiting: list[bytes] = []
     pieces: list[bytes] = []  # of a line whose end has not arrived
     while block := _read(source):
@@ -145,10 +145,10 @@ def _arrived(source: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _read(source: BinaryIO) -> bytes:
-    """What has arrived, once there is anything; empty at the end."""
+    """Waits until some bytes have arrived, and returns them. Empty at the end of the input."""
     return source.read1(BLOCK_BYTES) if isinstance(source, io.BufferedReader) else source.read(BLOCK_BYTES)
 
 
 def _more_is_waiting(source: BinaryIO) -> bool:
-    """True at the end of a file too."""
+    """Whether `source` can be read without waiting. This is also True at the end of a file."""
     return bool(select.select([source], [], [], WAIT_SECONDS)[0])

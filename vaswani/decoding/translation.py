@@ -21,9 +21,9 @@ class Hypothesis:
     length: int
     """Tokens, the end symbol counted."""
     ids: tuple[int, ...] = field(default=(), repr=False)
-    """The tokens as the search chose them, with the end symbol. Encoding the text again may give others."""
+    """The token ids that the search found, with the end symbol. Encoding `text` again may give other ids."""
     tokens: tuple[str, ...] = field(default=(), repr=False)
-    """The same as pieces of text, without the end symbol; "▁" is a space."""
+    """The same tokens as pieces of text, without the end symbol; "▁" is a space."""
     alignment: Alignment | None = field(default=None, repr=False)
     """(i, j): token j of this translation attends most to token i of the source, both from 0. None if not asked for."""
 

@@ -86,7 +86,7 @@ class Translator:
 
     @property
     def params(self) -> dict[str, Any]:
-        """On all devices."""
+        """The parameters, on all devices."""
         return self._params
 
     @params.setter
@@ -116,7 +116,7 @@ class Translator:
         Raises:
             UserError: n_best is larger than the beam.
         """
-        check_n_best(n_best, self.decode.beam)  # not in the generator, which runs only when its result is used
+        check_n_best(n_best, self.decode.beam)  # here, since a generator does not run before its result is used
         return self._translate(iter(lines), n_best, on_warning or say, first_line, aligned)
 
     def _translate(
@@ -141,13 +141,13 @@ class Translator:
     def _start_searches(
         self, sources: list[list[int]], n_best: int, aligned: bool
     ) -> Iterator[tuple[dict[int, int], Found]]:
-        """For each batch: the row of each source, by the source's index, and its search, which is running."""
-        # The longest first: a batch has the shape of its first sentence, and the others are little shorter.
+        """Starts the search of each batch. Yields the row of each source, by the source's index, and the outputs."""
+        # The longest sources come first. A batch has the shape of its first source; the others are a little shorter.
         waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
         while waiting:
             bucket = self._bucket(len(sources[waiting[0]]))
             rows = self._rows(bucket, len(waiting))
-            # One row to each device in turn, so that all devices have equally long sentences.
+            # The devices get one row each in turn. So all devices have sentences of about the same length.
             order = np.arange(rows).reshape(self.mesh.size, -1).T.ravel().tolist()
             places = dict(zip(waiting, order, strict=False))
             waiting = waiting[rows:]
@@ -157,9 +157,9 @@ class Translator:
     def _encode(self, lines: Sequence[str], first: int, on_warning: Callable[[str], None]) -> list[list[int]]:
         """Token ids of each line with the end symbol; an empty list for a blank line."""
         sources: list[list[int]] = [[] for _ in lines]
-        filled = [i for i, line in enumerate(lines) if line.strip()]
+        not_blank = [i for i, line in enumerate(lines) if line.strip()]
         most = self.max_source_length - 1
-        for i, ids in zip(filled, self.tokenizer.encode_batch([lines[i] for i in filled]), strict=True):
+        for i, ids in zip(not_blank, self.tokenizer.encode_batch([lines[i] for i in not_blank]), strict=True):
             if len(ids) > most:
                 on_warning(
                     f"line {first + i}: only the first {most} of {len(ids)} tokens are translated ({self.bound})"
@@ -189,7 +189,7 @@ class Translator:
             source[row, : len(ids)] = ids
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
-        # Not for few rows: compiling the second loop would take longer than it saves.
+        # A small batch is not halved: compiling the second loop would take more time than it saves.
         options = {"n_best": n_best, "aligned": aligned, "max_length": max_length, "halve": rows > FEW_ROWS}
         return self._search(self.params, source, limits, **options)
 
@@ -258,7 +258,7 @@ def _search(
         found = beam_search(step, reorder, [start(model) for model in models], limits, halve=halve, **options)
         return Found(found, align(models, source, found.tokens) if aligned else None)
 
-    # By hand, so that each device ends its loop when its own sentences are done.
+    # With shard_map each device has its own loop, which ends when the sentences of this device are done.
     rows = PartitionSpec(DATA)
     return jax.shard_map(search, mesh=mesh, in_specs=(PartitionSpec(), rows, rows), out_specs=rows, check_vma=False)(
         params, source, limits
@@ -290,7 +290,7 @@ def load_model(run: RunDirectory, checkpoint: str) -> LoadedModel:
     advice = "restore the tokenizer that the run was trained with"
     check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, meta["tokenizer"], f"{label} of {run.path}", advice)
     if other := other_settings(meta.get("settings", {}), config):  # arrays of another model may have the same shapes
-        raise UserError(f"{run.config_path}: not the settings that {label} was trained with ({other})")
+        raise UserError(f"{run.config_path}: these are not the settings that {label} was trained with ({other})")
     return LoadedModel(graphdef, params, tokenizer, label)
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from vaswani.console import say
 from vaswani.files import read_failure, write_failure, write_text
 from vaswani.runs.directory import RunDirectory
 from vaswani.runs.tensorboard import TensorBoardLog
@@ -55,9 +56,14 @@ class MetricsLog:
 
 
 def _drop_after(path: Path, step: int) -> None:
-    kept = [event for event in read_events(path) if event["step"] <= step]
-    if path.exists():
-        write_text(path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
+    if not path.exists():
+        return
+    events = read_events(path)
+    lines = path.read_bytes().count(b"\n")  # without the end of a line that a kill has cut
+    if lost := max(lines - len(events), 0):
+        say(f"{path}: damaged; {lost} of its lines cannot be read and are dropped")
+    kept = [event for event in events if event["step"] <= step]
+    write_text(path, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
 
 
 def _tensorboard(directory: Path, step: int) -> TensorBoardLog | None:

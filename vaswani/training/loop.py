@@ -1,4 +1,4 @@
-"""The training loop: from a prepared corpus to checkpoints. Started again, it goes on exactly where it stopped."""
+"""The training loop: from a prepared corpus to checkpoints. A stopped training continues exactly where it stopped."""
 
 from vaswani.console import duration, say
 from vaswani.data.prepared_corpus import PreparedCorpus
@@ -10,11 +10,11 @@ from vaswani.training.start import enter_run
 
 
 def train(config: Config, run: RunDirectory, corpus: PreparedCorpus, init: RunDirectory | None = None) -> None:
-    """Trains until `train.steps`, `train.max_minutes` or `train.patience` ends it. The last state becomes a checkpoint.
+    """Trains until `train.steps`, `train.max_minutes` or `train.patience` ends it. The last state is saved.
 
     Args:
         config: all settings.
-        run: where checkpoints and metrics go; an existing run goes on.
+        run: the directory for checkpoints and metrics. An existing run is continued.
         corpus: the prepared text.
         init: another run whose parameters this one starts from (fine-tuning); it must have the same tokenizer.
 

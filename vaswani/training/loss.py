@@ -1,12 +1,12 @@
 """Label-smoothed cross-entropy (section 5.4) that never holds the logits of a whole batch.
 
-With E the shared embedding, x a hidden state and t the target, the distribution aimed at is
+E is the shared embedding, x a hidden state, t the target token. The target distribution is
 q = (1 - ε)·onehot(t) + ε/V (Szegedy et al. 2016, which the paper cites), so
 
     loss = logsumexp(E x) - (1 - ε)·(E x)_t - ε·mean(E x),        ∂loss/∂(E x) = softmax(E x) - q.
 
-[25 000, 37 000] float32 logits are 3.7 GB. So tokens are taken in chunks, and the pass that computes a chunk's logits
-also computes what the backward pass would need them for: the gradients of hidden states and embedding.
+[25 000, 37 000] float32 logits are 3.7 GB. So the tokens are processed in chunks. The forward pass computes
+the logits of a chunk, its loss, and the gradients of hidden states and embedding. The backward pass needs no logits.
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ from jax import Array
 from jaxtyping import Float, Int
 
 CHUNK = 1024
-"""Tokens whose logits exist at once; larger makes no faster product, smaller adds passes over the embedding."""
+"""Tokens whose logits exist at once. A larger chunk is no faster. A smaller one adds passes over the embedding."""
 
 
 class Loss(NamedTuple):
@@ -37,7 +37,7 @@ def smoothed_cross_entropy(
     """Summed loss of the logits hidden · embeddingᵀ.
 
     Args:
-        hidden: the decoder's outputs; their dtype is that of the products.
+        hidden: the decoder's outputs. The matrix products use their dtype.
         embedding: the shared matrix, float32.
         targets: token ids; id 0 is padding and does not count.
         epsilon: ε_ls.
@@ -51,7 +51,7 @@ def _forward(hidden, embedding, targets, epsilon):
 
 def _backward(epsilon, gradients, cotangent: Loss):
     d_hidden, d_embedding = gradients
-    # In place of a multiplication of two large arrays where, as in training, the cotangent is 1, XLA fuses it away.
+    # XLA fuses these multiplications of large arrays away where the cotangent is 1, as in training.
     return (d_hidden * cotangent.smoothed).astype(d_hidden.dtype), d_embedding * cotangent.smoothed, None
 
 
@@ -67,20 +67,20 @@ def _sums(hidden, embedding, targets, epsilon, with_gradients):
     target_chunks = jnp.pad(targets, (0, padded)).reshape(-1, chunk)
     table = embedding.astype(hidden.dtype)
 
-    def one_chunk(sums, x_and_t):
+    def one_chunk(sums, x_and_targets):
         smoothed, nll, d_table = sums
-        x, t = x_and_t
-        counts = t > 0
+        x, t = x_and_targets
+        not_padding = t > 0
         logits = jnp.einsum("nd,vd->nv", x, table, preferred_element_type=jnp.float32)
         log_Z = jax.nn.logsumexp(logits, axis=-1)
-        of_target = jnp.take_along_axis(logits, t[:, None], axis=-1)[:, 0]
-        loss = log_Z - (1 - epsilon) * of_target - epsilon * jnp.mean(logits, axis=-1)
-        smoothed += jnp.sum(loss, where=counts)
-        nll += jnp.sum(log_Z - of_target, where=counts)
+        target_logits = jnp.take_along_axis(logits, t[:, None], axis=-1)[:, 0]
+        loss = log_Z - (1 - epsilon) * target_logits - epsilon * jnp.mean(logits, axis=-1)
+        smoothed += jnp.sum(loss, where=not_padding)
+        nll += jnp.sum(log_Z - target_logits, where=not_padding)
         if not with_gradients:
             return (smoothed, nll, d_table), None
         q = jnp.where(jnp.arange(V) == t[:, None], 1 - epsilon, 0.0) + epsilon / V
-        d_logits = jnp.where(counts[:, None], jnp.exp(logits - log_Z[:, None]) - q, 0.0).astype(x.dtype)
+        d_logits = jnp.where(not_padding[:, None], jnp.exp(logits - log_Z[:, None]) - q, 0.0).astype(x.dtype)
         d_x = jnp.einsum("nv,vd->nd", d_logits, table)
         d_table += jnp.einsum("nv,nd->vd", d_logits, x, preferred_element_type=jnp.float32)
         return (smoothed, nll, d_table), d_x

@@ -9,7 +9,7 @@ from vaswani.training.progress import TrainingProgress
 
 
 def log_line(config: Config, step: int, values: dict[str, Any], progress: TrainingProgress) -> str:
-    """One line for the updates since the last one. `values` is what metrics.jsonl gets."""
+    """One line about the updates since the previous line. metrics.jsonl gets the same `values`."""
     seconds_left = (config.train.steps - step) * values["seconds_per_update"]
     if config.train.max_minutes:
         seconds_left = min(seconds_left, 60 * config.train.max_minutes - progress.elapsed_s)

@@ -12,7 +12,7 @@ def learning_rate(step: ArrayLike, d_model: int, warmup: int, scale: float = 1.0
     """Equation 3: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), times `scale`.
 
     Args:
-        step: the update, counted from 1: the first one has a rate above 0.
+        step: the number of the update, from 1. So the rate of the first update is above 0.
 
     >>> f"{learning_rate(4000, 512, 4000):.6e}"
     '6.987712e-04'
@@ -29,8 +29,8 @@ def scheduled_rate(step: ArrayLike, model: ModelConfig, train: TrainConfig) -> A
 def make_optimizer(model: ModelConfig, train: TrainConfig) -> optax.GradientTransformation:
     """Adam with β₁ 0.9, β₂ 0.98, ε 1e-9 by default; no clipping."""
     return optax.adam(
-        # optax counts the updates that are made, from 0; the paper counts the one being made, from 1.
-        lambda made: scheduled_rate(made + 1, model, train),
+        # optax passes the number of updates made so far, from 0. The paper numbers the updates from 1.
+        lambda updates_made: scheduled_rate(updates_made + 1, model, train),
         b1=train.beta_1,
         b2=train.beta_2,
         eps=train.epsilon,

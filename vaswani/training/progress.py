@@ -29,7 +29,7 @@ class TrainingProgress:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainingProgress":
-        """Reads what another version stored: unknown fields are ignored, missing ones take their default."""
+        """Reads values of any version. Unknown fields are ignored; missing ones take their default."""
         known = {field.name for field in dataclasses.fields(cls)}
         progress = cls(**{name: value for name, value in values.items() if name in known})
         if "scheduled_s" not in values:

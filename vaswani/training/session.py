@@ -24,6 +24,7 @@ from vaswani.training.messages import log_line, validation_lines
 from vaswani.training.optimizer import scheduled_rate
 from vaswani.training.progress import TrainingProgress, why_finished
 from vaswani.training.signals import StopSignals, leave_at_once, run_unless_stopped
+from vaswani.training.stagnation import StagnationWatch
 from vaswani.training.start import load_checkpoint, parameters_of
 from vaswani.training.train_step import StepMetrics, TrainState, init_state, make_train_step, state_structure
 from vaswani.training.validation import Validation
@@ -35,7 +36,7 @@ TrainStep = Callable[[TrainState, Batch, jax.Array], tuple[TrainState, StepMetri
 
 
 class TrainingSession:
-    """A training between two updates. A checkpoint holds all of it that the rest of the training depends on.
+    """A training between two updates. A checkpoint holds everything that later updates depend on.
 
     Attributes:
         state: step, parameters and optimiser, on all devices.
@@ -43,7 +44,7 @@ class TrainingSession:
         data_position: where the data of the next update begin.
         progress: time, best validation, patience.
         saved_step: the step of the newest checkpoint; None if there is none.
-        has_running_thread: a stop interrupted a validation, whose search may still run in a thread.
+        has_running_thread: True if a stop interrupted a validation. Its search may still run in a thread.
     """
 
     def __init__(
@@ -60,15 +61,15 @@ class TrainingSession:
             init: a new training starts from the parameters of this run instead of random ones.
 
         Raises:
-            UserError: the checkpoint is of another model or text; `init` has another model or tokenizer; a validation
-                sentence is too long for the model.
+            UserError: the checkpoint belongs to another model or text; `init` has another model or tokenizer; a
+                validation sentence is too long for the model.
         """
         self.config, self.run, self.corpus, self.stop = config, run, corpus, stop
         self.mesh = make_mesh()
         pairs = corpus.pairs(config.data.train)
         self._batches = TrainingBatches(pairs, config.train, self.mesh.size)
         self.graphdef, structure = state_structure(config, corpus.tokenizer.vocab_size, self.mesh)
-        # Restored or made, never both: two whole states may not fit into memory.
+        # A new state is made only if none is restored: memory might not hold two whole states.
         restored = load_checkpoint(config, run, corpus, structure)
         if restored is None:
             self._begin(init)
@@ -80,6 +81,7 @@ class TrainingSession:
         self._validation = Validation(config, corpus, self.graphdef, self.state.params, self.mesh)
         self._validation_is_unsaved = self.has_running_thread = False
         self._non_finite_in_a_row = 0
+        self._stagnation = StagnationWatch(pairs, config.train)
         self._describe(len(pairs), restored is not None)
 
     def _begin(self, init: RunDirectory | None) -> None:
@@ -105,7 +107,7 @@ class TrainingSession:
             f"on {devices} device{'s' if devices > 1 else ''}"
         )
         if restored and not self.complete:
-            say(f"going on from step {self.step:,}, {duration(self.progress.elapsed_s)} into the training")
+            say(f"going on from step {self.step:,}, after {duration(self.progress.elapsed_s)} of training")
 
     @contextmanager
     def started(self) -> Iterator[TrainStep]:
@@ -137,10 +139,10 @@ class TrainingSession:
         return train_step
 
     def _lost_seconds(self) -> float:
-        """The training time after the checkpoint that a kill has lost.
+        """The training time after the last checkpoint. A kill lost the updates of that time.
 
-        It counts for the interval between checkpoints. Otherwise a run that is always killed before
-        `train.checkpoint_minutes` have passed would never save.
+        This time counts towards the interval between checkpoints. Suppose that every start is killed before
+        `train.checkpoint_minutes` have passed: without this rule the run would never save.
         """
         last = max((event.get("elapsed_s", 0.0) for event in read_events(self.run.metrics_path)), default=0.0)
         return max(last - self.progress.elapsed_s, 0.0)
@@ -157,20 +159,20 @@ class TrainingSession:
 
     @property
     def validation_due(self) -> bool:
-        """Each step is validated at most once; a run that was stopped may still have to validate its last step."""
+        """Each step is validated at most once. A stopped run may still have to validate its last step."""
         due = self.step % self.config.train.valid_every == 0 or bool(self.finished)
         return due and self.progress.validated_step != self.step and not self.stop.received
 
     @property
     def checkpoint_due(self) -> bool:
-        """On schedule, at the end, at a stop, and after a validation that a later start must know of."""
+        """True on schedule, at the end, at a stop, and after a validation whose result a later start needs."""
         if self._validation_is_unsaved:
             return True
         return self.saved_step != self.step and bool(self._on_schedule or self.finished or self.stop.received)
 
     @property
     def _on_schedule(self) -> bool:
-        """Whether a checkpoint of this step counts for averaging; one made for a stop or a validation does not."""
+        """Whether averaging uses a checkpoint of this step. It does not use those made for a stop or a validation."""
         if self.saved_step == self.step:
             return self._saved_on_schedule
         every, minutes = self.config.train.checkpoint_every, self.config.train.checkpoint_minutes
@@ -254,4 +256,6 @@ class TrainingSession:
         }
         self._log.write("train", self.step, **values)
         say(log_line(self.config, self.step, values, self.progress))
+        if advice := self._stagnation.advice(self.step, values["nll"]):
+            say(advice)
         self._window = Window()

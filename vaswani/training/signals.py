@@ -1,4 +1,4 @@
-"""Signals that ask a training to stop. It saves a checkpoint and ends."""
+"""Signals that ask a training to stop. The training then saves a checkpoint and ends."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """A signal stopped the work, and everything is saved. `exit_code` is 128 + signal, as shells have it."""
+    """A signal stopped the work, and everything is saved. `exit_code` is 128 + signal, as in shells."""
 
     def __init__(self, signum: int):
         super().__init__(signal.Signals(signum).name)
@@ -24,8 +24,8 @@ class Interrupted(Exception):
 class StopSignals:
     """Within its `with` block the first stop signal sets `received`. A second one ends the process at once.
 
-    Terminals send SIGINT (Ctrl-C) and SIGHUP (closed), systems SIGTERM. Clusters warn with SIGUSR1 or SIGUSR2 before
-    the time limit of a job. An ignored signal stays ignored: `nohup` makes a process ignore SIGHUP.
+    A terminal sends SIGINT at Ctrl-C and SIGHUP when it is closed. The system sends SIGTERM. Clusters warn with SIGUSR1
+    or SIGUSR2 before the time limit of a job. An ignored signal stays ignored: `nohup` makes a process ignore SIGHUP.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -45,14 +45,16 @@ class StopSignals:
         for s, handler in self._before.items():
             signal.signal(s, handler)
         with suppress(OSError):  # the terminal may be closed
-            say(f"{signal.Signals(signum).name} received: saving a checkpoint, then stopping (again to stop at once)")
+            name = signal.Signals(signum).name
+            say(f"{name} received: saving a checkpoint, then stopping (a second signal stops at once)")
 
 
 def run_unless_stopped(compute: Callable[[], T], stop: StopSignals) -> T | None:
     """The result of `compute`; None as soon as a stop signal arrives.
 
     Python runs signal handlers only between its own instructions, and compiling is one long call of C++. So `compute`
-    runs in a thread while this one waits. After a stop the thread is still running: end with `leave_at_once`.
+    runs in a second thread while the main thread waits. After a stop the second thread is still running. So the caller
+    must end the process with `leave_at_once`.
     """
     result: list[T] = []
     failure: list[BaseException] = []

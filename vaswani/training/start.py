@@ -16,9 +16,9 @@ from vaswani.training.train_step import Params, TrainState
 
 
 def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None:
-    """Makes the run directory, or checks that an existing one is of this very experiment.
+    """Makes the run directory, or checks that an existing one belongs to the same experiment.
 
-    A run without a checkpoint has not started: an earlier start may have been refused, and may now use other settings.
+    A directory without a checkpoint may come from a start that was refused. The new start may use other settings.
 
     Raises:
         UserError: the run has other settings, another tokenizer, or only averaged parameters.
@@ -46,17 +46,19 @@ def enter_run(config: Config, run: RunDirectory, corpus: PreparedCorpus) -> None
 def load_checkpoint(
     config: Config, run: RunDirectory, corpus: PreparedCorpus, structure: TrainState
 ) -> tuple[TrainState, dict[str, Any]] | None:
-    """The newest whole checkpoint, its arrays placed as `structure` says, and its meta; None if there is none.
+    """The newest undamaged checkpoint: its arrays, placed as in `structure`, and its metadata. None if there is none.
 
     Raises:
-        UserError: the checkpoint is of another model, of other settings or of another text.
+        UserError: the checkpoint belongs to another model, other settings or another text.
     """
     newest = checkpoints.load_newest(run.checkpoints, structure._asdict(), warn=say)
     if newest is None:
         return None
     step, arrays, meta = newest
     if other := other_settings(meta.get("settings", {}), config):
-        raise UserError(f"{run.checkpoints / str(step)}: is of another run ({other}); remove it to go on without it")
+        raise UserError(
+            f"{run.checkpoints / str(step)}: belongs to another run ({other}); remove it to go on without it"
+        )
     if not same_text(meta.get("corpus"), corpus.training_text()):
         raise UserError(
             f"{run.path}: was trained on another text than {corpus.path} has now; "
@@ -66,7 +68,7 @@ def load_checkpoint(
 
 
 def parameters_of(init: RunDirectory, corpus: PreparedCorpus, structure: Params) -> Params:
-    """The parameters of another run, for fine-tuning: averaged if it has them, else the last.
+    """The parameters of another run, for fine-tuning: the averaged ones if it has them, else the last ones.
 
     Raises:
         UserError: the run has another tokenizer or another model.

@@ -45,7 +45,7 @@ class StepMetrics(NamedTuple):
 
 
 def state_structure(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.GraphDef, TrainState]:
-    """The structure of the model, and the shapes, types and places of a train state's arrays; no array is made."""
+    """The structure of the model, and the shapes, types and shardings of a train state. No array is made."""
     graphdef, _ = jax.eval_shape(lambda: transformer.build(config.model, vocab_size))
 
     def place(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
@@ -55,8 +55,8 @@ def state_structure(config: Config, vocab_size: int, mesh: Mesh) -> tuple[nnx.Gr
 
 
 def init_state(config: Config, vocab_size: int, mesh: Mesh) -> TrainState:
-    """A new model and optimiser, made in place on every device of the mesh."""
-    # Under jit with the final sharding: a state that had to be moved would make the first update compile twice.
+    """A new model and optimiser, made directly on every device of the mesh."""
+    # jit gives the state its final sharding. Otherwise the first update would be compiled twice.
     return jax.jit(partial(_new_state, config, vocab_size), out_shardings=replicated(mesh))()
 
 
@@ -87,10 +87,10 @@ def batch_loss(graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: fl
 def gradients(
     graphdef: nnx.GraphDef, params: Params, batch: Batch, epsilon: float, key: Array | None, mesh: Mesh
 ) -> tuple[Params, Sums]:
-    """The gradient of the loss summed over a whole update, and the sums of the loss.
+    """The gradient of the summed loss of a whole update, and the sums themselves.
 
-    Each device goes through its micro-batches; one sum over the devices follows. The caller divides by the tokens of
-    the whole update. So the result does not depend on how the update is cut into rows, micro-batches and devices.
+    Each device adds up its micro-batches. Then the results of the devices are added. The caller divides by the tokens
+    of the whole update. So the result does not depend on how the update is cut into rows, micro-batches and devices.
 
     Args:
         batch: [micro_batches, rows, row_length]; the rows are divided among the devices of the mesh.
@@ -98,8 +98,8 @@ def gradients(
     """
 
     def on_one_device(params: Params, batch: Batch) -> tuple[Params, Sums]:
-        def one_micro_batch(total, numbered):
-            index, micro_batch = numbered
+        def one_micro_batch(total, index_and_batch):
+            index, micro_batch = index_and_batch
             micro_key = None if key is None else jax.random.fold_in(jax.random.fold_in(key, index), shard)
 
             def loss(params: Params):
@@ -110,8 +110,8 @@ def gradients(
             return jax.tree.map(jnp.add, total, (grads, sums)), None
 
         shard = jax.lax.axis_index(DATA)
-        counts = jnp.zeros((), jnp.int32)
-        zero = (jax.tree.map(jnp.zeros_like, params), Sums(jnp.zeros(()), jnp.zeros(()), counts, counts))
+        no_tokens = jnp.zeros((), jnp.int32)
+        zero = (jax.tree.map(jnp.zeros_like, params), Sums(jnp.zeros(()), jnp.zeros(()), no_tokens, no_tokens))
         micro_batches = batch.source.shape[0]
         if micro_batches == 1:
             total, _ = one_micro_batch(zero, (0, jax.tree.map(lambda x: x[0], batch)))
@@ -125,7 +125,7 @@ def gradients(
 def make_train_step(
     graphdef: nnx.GraphDef, config: Config, mesh: Mesh
 ) -> Callable[[TrainState, Batch, Array], tuple[TrainState, StepMetrics]]:
-    """The compiled update. It reuses the memory of the state that it is given: use only the state that it returns."""
+    """The compiled update. It reuses the memory of its argument `state`: after it only the returned state is valid."""
     optimizer = make_optimizer(config.model, config.train)
 
     @partial(jax.jit, donate_argnums=0, out_shardings=replicated(mesh))
@@ -145,7 +145,10 @@ def make_train_step(
 
 
 def make_eval_step(graphdef: nnx.GraphDef, mesh: Mesh) -> Callable[[Params, Batch], Sums]:
-    """The sums of the loss of [1, rows, row_length], teacher-forced, without dropout or smoothing, as in Table 3."""
+    """A compiled function: the loss sums of a batch [1, rows, row_length].
+
+    It uses teacher forcing, without dropout or label smoothing, as Table 3 does.
+    """
 
     def on_one_device(params: Params, batch: Batch) -> Sums:
         rows = jax.tree.map(lambda x: x[0], batch)

@@ -46,7 +46,7 @@ class Validation:
         self.translator = Translator(graphdef, params, corpus.tokenizer, config.decode)
 
     def __call__(self, params: Params, stop: StopSignals) -> dict[str, Any] | None:
-        """Perplexity, BLEU (None if `train.valid_lines` is 0) and translations. None if a stop interrupted it."""
+        """Perplexity, BLEU (None if `train.valid_lines` is 0) and translations. The result is None after a stop."""
         sums = []
         for batch in self.batches():
             sums.append(jax.device_get(self.eval_step(params, shard_rows(batch, self.mesh))))

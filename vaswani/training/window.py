@@ -18,7 +18,7 @@ class Window:
         self._gradient_norm = float(metrics.gradient_norm)
 
     def leave_out(self, seconds: float) -> None:
-        """Time in which no update was made."""
+        """Does not count `seconds`, in which no update was made."""
         self._started += seconds
 
     def summary(self) -> dict[str, Any]:
