@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -267,7 +268,7 @@ def test_help_lists_the_commands_in_the_order_of_the_way_with_an_example_each(ca
     assert cli.run(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = "prepare train average translate evaluate report attention status".split()
-    names += "reproduce compare ablate export import paper".split()
+    names += "config reproduce compare ablate export import paper".split()
     assert [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "] == names
     assert [line.split()[1] for line in lines if line.startswith("             vaswani ")] == names
 
@@ -276,7 +277,7 @@ def test_help_lists_the_commands_in_the_order_of_the_way_with_an_example_each(ca
 def test_every_example_of_the_help_is_a_command_line_that_is_understood(command, monkeypatch, capsys):
     monkeypatch.chdir(Path(__file__).parent.parent)
     for example in command.examples:
-        name, *words = shlex.split(example.partition(" < ")[0])
+        name, *words = shlex.split(re.split(" [<>] ", example)[0])
         assert name == command.name and command.parser().parse_args(words).command is command.run
     with pytest.raises(SystemExit) as leaving:
         cli.run([command.name, "--help"])

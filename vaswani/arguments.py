@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from vaswani import config as config_module
+from vaswani import shipped
 from vaswani.errors import UserError, closest, did_you_mean
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import Config
@@ -93,8 +95,8 @@ def parse(argv: Sequence[str], listed: Sequence[Command], internal: Sequence[Com
 def takes_config(parser: Parser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG",
-        help="a TOML file, for example configs/toy.toml. A path in the file is relative to that file; "
-        "a path on the command line is relative to the working directory",
+        help="a TOML file, or a name that `vaswani config` lists, for example toy. A path in the file is relative to "
+        "that file; a path on the command line is relative to the working directory",
     )  # fmt: skip
     takes_settings(parser, ("data", "model", "train", "decode"), "CONFIG")
 
@@ -165,8 +167,22 @@ def takes_average(parser: Parser) -> None:
     )
 
 
+def takes_config_name(parser: Parser) -> None:
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="print this configuration, as a file that extends no other"
+    )
+
+
 def takes_translate(parser: Parser) -> None:
     takes_translator(parser)
+    parser.usage = "%(prog)s RUN [RUN ...] [OPTIONS] [--TABLE.KEY VALUE ...]"
+    parser.add_argument(
+        "others", nargs="*", metavar="RUN",
+        help="further runs on the same prepared corpus: the log-probabilities of all are averaged (an ensemble)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", nargs="+", type=Path, metavar="FILE", help="translate these files (.gz too), not standard input"
+    )
     parser.add_argument(
         "--n-best", type=positive, default=1, metavar="N",
         help="print the N best translations of each line, at most decode.beam (default: 1)",
@@ -175,6 +191,14 @@ def takes_translate(parser: Parser) -> None:
         "--scores", action="store_true",
         help="print LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT for each translation. "
         "SCORE is LOG_PROB divided by the length penalty",
+    )  # fmt: skip
+    parser.add_argument(
+        "--alignments", action="store_true",
+        help="print pairs of tokens, SOURCE-TARGET from 0 (Pharaoh format), and <tab> before each TEXT",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true",
+        help="print a JSON object for each line: its tokens, and its translations with scores and tokens",
     )  # fmt: skip
 
 
@@ -288,11 +312,7 @@ def resolve(a: argparse.Namespace) -> argparse.Namespace:
         if "run" in a:
             a.run = RunDirectory.open(a.run)
         return a
-    path = Path(a.config)
-    if not path.exists():
-        existing = {other.stem: other for other in (*Path("configs").glob("*.toml"), *path.parent.glob("*.toml"))}
-        names = closest(path.name.removesuffix(".toml"), existing)
-        raise UserError(f"{path}: no such configuration file{did_you_mean([existing[name] for name in names])}")
+    path = shipped.find(a.config)
     a.config = config_module.override(config_module.load(path), _settings(a))
     if "run" in a:
         a.run = RunDirectory(a.run or RUNS / (path.name.removesuffix(".toml") + a.suffix))
@@ -310,6 +330,14 @@ def check_files(a: argparse.Namespace) -> None:
         raise UserError("--src FILE is translated, --hyp FILE scored as it is: give one of them, with --ref FILE")
     if bool(a.ref) != bool(a.src or a.hyp):
         raise UserError("--ref FILE goes with --src FILE (translate and score) or --hyp FILE (score only)")
+
+
+def check_input(a: argparse.Namespace) -> None:
+    """Refuses what `translate` cannot read or print."""
+    if sys.stdin is None and not a.input:
+        raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
+    if a.json and a.scores:
+        raise UserError("--scores: --json has the scores; give one of the two")
 
 
 def _settings(a: argparse.Namespace) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from vaswani import arguments
 from vaswani.arguments import Command
+from vaswani.console import flush_output, replace_closed_streams
 from vaswani.errors import UserError, WorkFailed
 from vaswani.memory import keep_freed_memory
 from vaswani.runs.directory import RunDirectory
@@ -77,6 +78,16 @@ def prepare(a: argparse.Namespace) -> None:
     prepare(a.config)
 
 
+def config(a: argparse.Namespace) -> None:
+    from vaswani import shipped
+    from vaswani.console import aligned
+
+    if a.name:
+        print(shipped.written_out(a.name), end="")
+    else:
+        print(aligned([(name, shipped.summary(name)) for name in shipped.names()]))
+
+
 def train(a: argparse.Namespace) -> None:
     from vaswani.commands import train_run
 
@@ -92,15 +103,19 @@ def average(a: argparse.Namespace) -> None:
 
 
 def translate(a: argparse.Namespace) -> None:
-    from vaswani.decoding.stream import translate_stream
-    from vaswani.decoding.translator import load_translator
+    from vaswani.decoding.stream import Layout, translate_files, translate_stream
+    from vaswani.decoding.translator import load_ensemble
     from vaswani.devices import set_up_jax
 
-    if sys.stdin is None:
-        raise UserError("standard input is closed; give it the text to translate, as `< in.txt`")
+    arguments.check_input(a)
+    runs = [a.run, *map(RunDirectory.open, a.others)]
     set_up_jax()
-    translator, _ = load_translator(a.run, a.checkpoint, arguments.settings_of_run(a).decode)
-    translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, a.n_best, a.scores)
+    translator = load_ensemble(runs, a.checkpoint, arguments.settings_of_run(a).decode)
+    layout = Layout(a.n_best, a.scores, a.alignments, a.json)
+    if a.input:
+        translate_files(translator, a.input, sys.stdout.buffer, layout)
+    else:
+        translate_stream(translator, sys.stdin.buffer, sys.stdout.buffer, layout)
 
 
 def evaluate(a: argparse.Namespace) -> None:
@@ -233,12 +248,12 @@ STEPS = (
     Command(
         prepare, arguments.takes_config,
         "Get the text, clean it, learn a joint vocabulary of subwords (BPE), and encode it.",
-        ("prepare configs/toy.toml", "prepare configs/multi30k.toml --data.dir my-text --data.name my-text"),
+        ("prepare toy", "prepare multi30k --data.dir my-text --data.name my-text"),
     ),
     Command(
         train, arguments.takes_train,
         "Train a model. If it was stopped, the same command goes on from its last checkpoint.",
-        ("train configs/toy.toml", "train configs/toy.toml --run runs/wide --model.d-ff 1024"),
+        ("train toy", "train toy --run runs/wide --model.d-ff 1024"),
     ),
     Command(
         average, arguments.takes_average,
@@ -248,7 +263,7 @@ STEPS = (
     Command(
         translate, arguments.takes_translate,
         "Translate standard input line by line. On a terminal it shows a prompt.",
-        ("translate runs/toy < in.txt > out.txt", "translate runs/toy --n-best 3 --scores < in.txt"),
+        ("translate runs/toy < in.txt > out.txt", "translate runs/a runs/b --input in.txt --json --alignments"),
     ),
     Command(
         evaluate, arguments.takes_evaluate,
@@ -274,9 +289,14 @@ STEPS = (
 
 MORE = (
     Command(
+        config, arguments.takes_config_name,
+        "List the configurations that come with vaswani, or print one, to change it.",
+        ("config toy > mine.toml", "config"),
+    ),
+    Command(
         reproduce, arguments.takes_reproduce,
         "Do the main steps: prepare, train, average, evaluate and report.",
-        ("reproduce configs/toy.toml",),
+        ("reproduce toy",),
     ),
     Command(
         compare, arguments.takes_compare,
@@ -286,7 +306,7 @@ MORE = (
     Command(
         ablate, arguments.takes_ablate,
         "Train rows of the paper's Table 3 as changes to CONFIG, and print the results beside the paper's.",
-        ("ablate configs/toy.toml --rows A,C1 --dry-run", "ablate configs/toy.toml --rows A,C1 --seeds 2"),
+        ("ablate toy --rows A,C1 --dry-run", "ablate toy --rows A,C1 --seeds 2"),
     ),
     Command(
         export, arguments.takes_export,
@@ -335,7 +355,7 @@ def overview() -> str:
 usage: vaswani COMMAND [OPTIONS]
 
 The Transformer of "Attention Is All You Need", from raw text to BLEU.
-First time? `vaswani reproduce configs/toy.toml` takes a few minutes on a laptop.
+First time? `vaswani reproduce toy` takes a few minutes on a laptop.
 
 From text to BLEU, step by step:
 {lines(STEPS)}

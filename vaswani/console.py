@@ -1,5 +1,9 @@
-"""What a person reads on stderr: messages, a progress bar, durations. Text of a corpus cannot control the terminal."""
+"""What a person reads on stderr: messages, a progress bar, durations; and streams that are closed.
 
+Text of a corpus cannot control the terminal.
+"""
+
+import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -104,3 +108,22 @@ def duration(seconds: float) -> str:
     if minutes >= 60:
         return f"{minutes // 60}h{minutes % 60:02d}m"
     return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
+
+
+def replace_closed_streams() -> None:
+    """Opens the null device for each closed stream: a file opened later would get its number, and be written to."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):  # in this order: each gets the lowest free number
+        if stream is None:
+            null = os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(null, "w")
+
+
+def flush_output() -> None:
+    """Writes what is still buffered; an error names standard output."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = None  # otherwise the interpreter tries once more when it ends, and complains
+        error.filename = "standard output"
+        raise

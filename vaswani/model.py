@@ -221,6 +221,21 @@ class Transformer(nnx.Module):
         self.encoder = nnx.List([EncoderLayer(config, rngs) for _ in range(config.N)])
         self.decoder = nnx.List([DecoderLayer(config, rngs) for _ in range(config.N)])
 
+    def __call__(
+        self, source: Int[Array, "B S"], target_input: Int[Array, "B T"], dropout_key: Key[Array, ""] | None = None
+    ) -> Float[Array, "B T V"]:
+        """The logits of each next token, for rows of one sentence pair. 0 is padding; other arguments as in `decode`.
+
+        >>> config = ModelConfig(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8)
+        >>> model = Transformer(config, vocab_size=100, rngs=nnx.Rngs(0))
+        >>> model(jnp.array([[5, 6, 2]]), jnp.array([[1, 7]])).shape
+        (1, 2, 100)
+        """
+        key_1, key_2 = split_key(dropout_key, 2)
+        segments, positions = unpacked(source)
+        memory = self.encode(source, segments, positions, key_1)
+        return self.logits(self.decode(target_input, *unpacked(target_input), memory, segments, key_2))
+
     def encode(
         self,
         source: Int[Array, "B S"],
@@ -293,6 +308,11 @@ def build(config: ModelConfig, vocab_size: int, seed: int = 0) -> tuple[nnx.Grap
     """
     graphdef, state = nnx.split(Transformer(config, vocab_size, nnx.Rngs(seed)))
     return graphdef, nnx.to_pure_dict(state)
+
+
+def unpacked(ids: Int[Array, "B L"]) -> tuple[Int[Array, "B L"], Int[Array, "B L"]]:
+    """The segments and positions of rows that hold one sentence each; id 0 is padding."""
+    return (ids > 0).astype(jnp.int32), jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape)
 
 
 def same_segment(queries: Int[Array, "B q"], keys: Int[Array, "B k"]) -> Bool[Array, "B q k"]:

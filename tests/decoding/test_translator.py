@@ -4,17 +4,22 @@ import dataclasses
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from flax import nnx
 
 from tests import reference
 from vaswani.data.tokenizer import BEGIN, END
 from vaswani.decoding import translator as translator_module
+from vaswani.decoding.attend import attend
 from vaswani.decoding.beam_search import NEVER_GENERATED
-from vaswani.decoding.translator import BLANK, Translator
+from vaswani.decoding.translation import BLANK
+from vaswani.decoding.translator import Translator
 from vaswani.errors import UserError
 from vaswani.schema import DecodeConfig, ModelConfig
 
@@ -31,6 +36,9 @@ class WordTokenizer:
 
     def decode(self, ids):
         return " ".join(f"w{token}" for token in ids if token != END)
+
+    def pieces(self, ids):
+        return [f"w{token}" for token in ids]
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +119,38 @@ def test_greedy_translations_are_the_references(random_model):
         source = [int(word[1:]) for word in line.split()]
         limit = len(source) + DECODE.max_extra_tokens
         tokens, log_prob = reference.greedy(names, [*source, END], CONFIG.h, BEGIN, END, limit, NEVER_GENERATED)
-        assert list(found.tokens) == tokens
+        assert list(found.ids) == tokens
         assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+def test_alignments_are_of_the_search_s_own_tokens(random_model, translator):
+    """In a batch of unequal lines, against the weights of each pair alone; the search itself stays the same."""
+    graphdef, params = random_model(CONFIG, VOCABULARY)
+    model = nnx.merge(graphdef, jax.tree.map(jax.numpy.asarray, params))
+    lines = [*sentences(6, longest=12, seed=5), ""]
+    plain, aligned = (list(translator.translate(lines, n_best=2, aligned=aligned)) for aligned in (False, True))
+    assert all(h.alignment is None for hypotheses in plain for h in hypotheses)
+    assert [[replace(h, alignment=None) for h in hypotheses] for hypotheses in aligned] == plain
+    assert aligned[-1][0].alignment == ()
+    for line, hypotheses in zip(lines[:-1], aligned, strict=False):
+        source = [int(word[1:]) for word in line.split()]
+        for h in hypotheses:
+            _, maps = attend(model, jax.numpy.array([[*source, END]]), jax.numpy.array([[BEGIN, *h.ids[:-1]]]))
+            weights = np.asarray(maps.cross)[-1, 0].mean(axis=0)[: len(h.tokens), : len(source)]
+            assert h.tokens == tuple(f"w{token}" for token in h.ids if token != END)
+            assert h.alignment == tuple((int(i), j) for j, i in enumerate(weights.argmax(axis=1)))
+
+
+def test_threads_share_a_translator(translator):
+    """Four threads, each with its own lines; a thread that reads slowly holds nobody up."""
+    groups = [sentences(9, longest=15, seed=seed) for seed in range(4)]
+    expected = [list(translator.translate(group, n_best=2)) for group in groups]
+    slow = translator.translate(groups[0], n_best=2)
+    first = next(slow)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert list(pool.map(lambda group: list(translator.translate(group, n_best=2)), groups)) == expected
+    assert [first, *slow] == expected[0]
 
 
 def test_each_sentence_has_its_own_limit(translator, monkeypatch):

@@ -3,67 +3,16 @@
 import json
 import re
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 from matplotlib.image import imread
 
 from vaswani import cli
 from vaswani.errors import UserError
-from vaswani.model import build
-from vaswani.report.attention_map import LONGEST, attend, draw_maps, write_attention
+from vaswani.report.attention_map import LONGEST, draw_maps, write_attention
 from vaswani.report.png import drawable
 from vaswani.runs.directory import RunDirectory
-from vaswani.schema import DecodeConfig, ModelConfig
-
-CONFIG = ModelConfig(N=2, d_model=16, d_ff=32, h=2, d_k=6, d_v=10)
-SOURCE, TARGET = jnp.array([4, 5, 6, 7, 2]), jnp.array([1, 8, 9, 10])
-
-
-@pytest.fixture(scope="module")
-def attended():
-    """hidden, maps: of `attend`. plain: hidden by the model itself. x: the encoder's output computed from the maps."""
-    graphdef, _ = jax.eval_shape(lambda: build(CONFIG, 15))
-
-    @jax.jit
-    def both(params):
-        model = nnx.merge(graphdef, params)
-        hidden, maps = attend(model, SOURCE, TARGET)
-        ones = jnp.ones((1, 5), jnp.int32)
-        memory = model.encode(SOURCE[None], ones, jnp.arange(5)[None])
-        plain = model.decode(TARGET[None], ones[:, :4], jnp.arange(4)[None], memory, ones)[0]
-
-        x = model.embed(SOURCE[None], model.source_positions(jnp.arange(5)[None], 5))
-        for layer, weights in zip(model.encoder, maps.encoder, strict=True):
-            _, V = layer.self_attention.keys_values(x)
-            heads = jnp.einsum("hqk,bkhd->bqhd", weights, V)
-            x = layer.self_attention_norm(x, layer.self_attention.output(heads))
-            x = layer.feed_forward_norm(x, layer.feed_forward(x))
-        return hidden, maps, plain, x, memory
-
-    return both(jax.jit(lambda: build(CONFIG, 15)[1])())
-
-
-def test_attend_gives_the_output_of_the_model(attended):
-    hidden, _, plain, _, _ = attended
-    np.testing.assert_allclose(hidden, plain, rtol=1e-6, atol=1e-6)
-
-
-def test_the_weights_are_those_that_made_the_output(attended):
-    _, _, _, from_maps, memory = attended
-    np.testing.assert_allclose(from_maps, memory, rtol=1e-5, atol=1e-5)
-
-
-def test_shapes_sums_and_the_causal_mask(attended):
-    maps = attended[1]
-    assert maps.encoder.shape == (2, 2, 5, 5)
-    assert maps.decoder.shape == (2, 2, 4, 4)
-    assert maps.cross.shape == (2, 2, 4, 5)
-    for weights in maps:
-        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
-    assert np.all(np.asarray(maps.decoder)[..., *np.triu_indices(4, 1)] == 0)
+from vaswani.schema import DecodeConfig
 
 
 def test_a_run_that_cannot_be_written_to(trained, monkeypatch, capsys):

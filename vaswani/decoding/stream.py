@@ -1,14 +1,20 @@
 """Translates a stream of text line by line, in order. `vaswani translate` uses this."""
 
 import io
+import json
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
 from typing import BinaryIO
 
-from vaswani.data.corpus import read_lines
+from vaswani.data.corpus import file_lines, read_lines
 from vaswani.decoding.beam_search import check_n_best
-from vaswani.decoding.translator import WINDOW, Hypothesis, Translator
+from vaswani.decoding.translation import Hypothesis, pharaoh, with_sources
+from vaswani.decoding.translator import WINDOW, Translator
+from vaswani.errors import UserError
 
 NAME = "standard input"
 BLOCK_BYTES = 1 << 16
@@ -16,49 +22,96 @@ WAIT_SECONDS = 0.02
 """If the writer pauses for longer, the lines so far are translated. Otherwise lines are collected in windows."""
 
 
-def translate_stream(
-    translator: Translator, source: BinaryIO, output: BinaryIO, n_best: int = 1, with_scores: bool = False
-) -> None:
+@dataclass(frozen=True)
+class Layout:
+    """What is written for each line. By default the text of each translation, a line each."""
+
+    n_best: int = 1
+    """Translations of each line."""
+    scores: bool = False
+    """LINE <tab> SCORE <tab> LOG_PROB <tab> before the text."""
+    alignments: bool = False
+    """The alignment in Pharaoh's format ("0-0 2-1": source token - target token, both from 0), <tab>, before the text.
+    With `as_json` a field."""
+    as_json: bool = False
+    """One JSON object for each source line, with all its translations; see `Translation.to_json`."""
+
+
+def translate_stream(translator: Translator, source: BinaryIO, output: BinaryIO, layout: Layout) -> None:
     """Translates `source` line by line, in bounded memory.
 
     A file is translated in windows of some thousand lines. A pipe or a terminal gets its translations as soon as no
-    further line is waiting, so another program can write a line and wait for the answer.
+    further line is waiting, so another program can write a line and wait for the answer. A terminal gets a prompt.
 
     Args:
         source, output: UTF-8, whatever the locale is. Only "\\n" ends a line.
-        n_best: translations of each line.
-        with_scores: write LINE <tab> SCORE <tab> LOG_PROB <tab> TEXT.
+        layout: what is written.
 
     Raises:
         UserError: a line is not UTF-8; n_best is larger than the beam.
     """
-    check_n_best(n_best, translator.decode.beam)
-    windows = _typed_lines(source) if source.isatty() else _windows(source)
-    number = 0
+    _translate(translator, _typed_lines() if source.isatty() else _windows(source), output, layout)
+
+
+def translate_files(translator: Translator, paths: Sequence[Path], output: BinaryIO, layout: Layout) -> None:
+    """As `translate_stream`, for the lines of files (.gz too), one file after another.
+
+    Raises:
+        UserError: a file cannot be read, or as `translate_stream`.
+    """
+    lines = chain.from_iterable(map(file_lines, paths))
+    _translate(translator, iter(lambda: list(islice(lines, WINDOW)), []), output, layout)
+
+
+def _translate(translator: Translator, windows: Iterable[list[str]], output: BinaryIO, layout: Layout) -> None:
+    check_n_best(layout.n_best, translator.decode.beam)
+    first = 1
     for window in windows:
-        for hypotheses in translator.translate(window, n_best, first_line=number + 1):
-            number += 1
-            for hypothesis in hypotheses:
-                output.write(f"{_line(number, hypothesis, with_scores)}\n".encode())
+        found = translator.translate(window, layout.n_best, first_line=first, aligned=layout.alignments)
+        lines = _json_lines if layout.as_json else _plain_lines
+        for line in lines(translator, window, found, first, layout):
+            output.write(f"{line}\n".encode())
         output.flush()
+        first += len(window)
 
 
-def _line(number: int, hypothesis: Hypothesis, with_scores: bool) -> str:
-    if not with_scores:
-        return hypothesis.text
-    return f"{number}\t{hypothesis.score:.6f}\t{hypothesis.log_prob:.6f}\t{hypothesis.text}"
+def _json_lines(
+    translator: Translator, window: list[str], found: Iterable[list[Hypothesis]], first: int, layout: Layout
+) -> Iterator[str]:
+    for number, translation in enumerate(with_sources(translator.tokenizer, window, found), start=first):
+        yield json.dumps({"line": number} | translation.to_json(), ensure_ascii=False)
 
 
-def _typed_lines(source: BinaryIO) -> Iterator[list[str]]:
-    """Asks for one line after another until Ctrl-D."""
-    lines = read_lines(source, NAME)
+def _plain_lines(
+    translator: Translator, window: list[str], found: Iterable[list[Hypothesis]], first: int, layout: Layout
+) -> Iterator[str]:
+    for number, hypotheses in enumerate(found, start=first):
+        for h in hypotheses:
+            columns = [f"{number}", f"{h.score:.6f}", f"{h.log_prob:.6f}"] if layout.scores else []
+            if h.alignment is not None:
+                columns.append(pharaoh(h.alignment))
+            yield "\t".join([*columns, h.text])
+
+
+def _typed_lines() -> Iterator[list[str]]:
+    """Asks for one line after another until Ctrl-D. The arrow keys bring earlier lines back."""
+    import readline  # noqa: F401  (`input` uses it; where it is imported, the terminal's settings are read)
+
     while True:
-        print("> ", end="", file=sys.stderr, flush=True)
         try:
-            yield [next(lines)]
-        except StopIteration:
+            yield [_ask()]
+        except EOFError:
             print(file=sys.stderr)
             return
+        except UnicodeDecodeError as error:
+            raise UserError(f"{NAME}: not UTF-8 ({error.reason})") from None
+
+
+def _ask() -> str:
+    if sys.stdout.isatty():
+        return input("> ")
+    print("> ", end="", file=sys.stderr, flush=True)  # `input` would write it to the file that takes the translations
+    return input()
 
 
 def _windows(source: BinaryIO) -> Iterator[list[str]]:

@@ -2,25 +2,30 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax import Array
 from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Int
 
 from vaswani.config import other_settings
 from vaswani.console import say
 from vaswani.data.tokenizer import END, PAD, Tokenizer, check_same_tokenizer
+from vaswani.decoding.attend import align
 from vaswani.decoding.beam_search import Hypotheses, beam_search, check_n_best
-from vaswani.decoding.incremental import decode_step, init_cache, reorder_cache
+from vaswani.decoding.ensemble import join, members
+from vaswani.decoding.incremental import Cache, decode_step, init_cache, reorder_cache
+from vaswani.decoding.translation import BLANK, Alignment, Hypothesis
 from vaswani.devices import DATA, make_mesh, replicated
 from vaswani.errors import UserError
-from vaswani.model import build
+from vaswani.model import Transformer, build, unpacked
 from vaswani.runs import checkpoints
 from vaswani.runs.directory import RunDirectory
 from vaswani.schema import DecodeConfig
@@ -32,33 +37,24 @@ FEW_ROWS = 8  # rows of the smaller batch size, for the last lines of a window a
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation of one line."""
+class Found(NamedTuple):
+    """What a search returns for its rows."""
 
-    text: str
-    score: float
-    """log_prob / ((5 + length) / 6)^α."""
-    log_prob: float
-    """log P(Y|X), natural logarithm."""
-    length: int
-    """Tokens, the end symbol counted."""
-    tokens: tuple[int, ...] = ()
-    """The token ids that the search found. Encoding `text` again may give other ids."""
-
-
-BLANK = Hypothesis("", 0.0, 0.0, 0)
+    hypotheses: Hypotheses
+    alignment: Int[Array, "B n T"] | None
+    """For each token, the position of its source token; None if no alignment was asked for."""
 
 
 class Translator:
     """Translates by beam search (section 6.1) on all devices.
 
     Batches have few shapes. A source is padded to a bucket of 16, 32, 64, … tokens, and a bucket has two batch sizes.
-    Each shape is compiled at its first use.
+    Each shape is compiled at its first use. Several threads may translate at the same time: they take turns, some
+    thousand lines each.
 
     Args:
-        graphdef, params: the model, as `model.build` returns it. `translator.params = …` takes other parameters of the
-            same model without compiling again.
+        graphdef, params: the model, as `model.build` returns it, or an ensemble, as `ensemble.join` does.
+            `translator.params = …` takes other parameters of the same model without compiling again.
         tokenizer: encodes sources and decodes outputs; it has as many pieces as the model.
         decode: beam, α, limits and batch size.
 
@@ -67,8 +63,8 @@ class Translator:
     """
 
     def __init__(self, graphdef: nnx.GraphDef, params: dict[str, Any], tokenizer: Tokenizer, decode: DecodeConfig):
-        model = nnx.merge(graphdef, params)
-        if (V := model.embedding.table.shape[0]) != tokenizer.vocab_size:
+        models = members(nnx.merge(graphdef, params))
+        if (V := models[0].embedding.table.shape[0]) != tokenizer.vocab_size:
             raise UserError(
                 f"the tokenizer has {tokenizer.vocab_size} pieces, but the model has {V}; use the tokenizer of the run"
             )
@@ -76,14 +72,16 @@ class Translator:
         self.graphdef, self.params, self.tokenizer, self.decode = graphdef, params, tokenizer, decode
         self.max_source_length, self.max_target_length = decode.max_source_length, sys.maxsize
         self.bound = f"decode.max_source_length = {decode.max_source_length}"
-        if model.config.positions == "learned":
-            self.max_target_length = model.config.max_positions
-            if model.config.max_positions < decode.max_source_length:
-                self.max_source_length = model.config.max_positions
-                self.bound = f"model.max_positions = {model.config.max_positions}"
+        learned = [model.config.max_positions for model in models if model.config.positions == "learned"]
+        if learned:
+            self.max_target_length = min(learned)
+            if min(learned) < decode.max_source_length:
+                self.max_source_length = min(learned)
+                self.bound = f"model.max_positions = {min(learned)}"
 
+        self._lock = Lock()
         self._search = jax.jit(
-            partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "max_length", "halve")
+            partial(_search, graphdef, decode, self.mesh), static_argnames=("n_best", "aligned", "max_length", "halve")
         )
 
     @property
@@ -101,6 +99,7 @@ class Translator:
         n_best: int = 1,
         on_warning: Callable[[str], None] | None = None,
         first_line: int = 1,
+        aligned: bool = False,
     ) -> Iterator[list[Hypothesis]]:
         """Translates any number of lines in bounded memory: some thousand at a time.
 
@@ -109,6 +108,7 @@ class Translator:
             n_best: translations of each line, at most `decode.beam`.
             on_warning: gets a message for each line that is too long and is cut; by default it is printed on stderr.
             first_line: the number of the first line in those messages.
+            aligned: compute the hypotheses' alignments.
 
         Returns:
             for each line, in order, 1 to `n_best` translations, the best first. A blank line has one empty translation.
@@ -117,23 +117,30 @@ class Translator:
             UserError: n_best is larger than the beam.
         """
         check_n_best(n_best, self.decode.beam)  # here, since a generator does not run before its result is used
-        return self._translate(iter(lines), n_best, on_warning or say, first_line)
+        return self._translate(iter(lines), n_best, on_warning or say, first_line, aligned)
 
     def _translate(
-        self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None], first_line: int
+        self, lines: Iterator[str], n_best: int, on_warning: Callable[[str], None], first_line: int, aligned: bool
     ) -> Iterator[list[Hypothesis]]:
         while window := list(islice(lines, WINDOW)):
             sources = self._encode(window, first_line, on_warning)
-            results = [[BLANK]] * len(window)
-            # The next search is started before a result is read, so that no device waits for the host.
-            for places, outputs in one_ahead(self._start_searches(sources, n_best)):
-                outputs = jax.device_get(outputs)
-                for i, row in places.items():
-                    results[i] = self._hypotheses(outputs, row)
+            with self._lock:
+                results = self._translate_window(sources, n_best, aligned)
             yield from results
             first_line += len(window)
 
-    def _start_searches(self, sources: list[list[int]], n_best: int) -> Iterator[tuple[dict[int, int], Hypotheses]]:
+    def _translate_window(self, sources: list[list[int]], n_best: int, aligned: bool) -> list[list[Hypothesis]]:
+        results = [[replace(BLANK, alignment=() if aligned else None)]] * len(sources)
+        # The next search is started before a result is read, so that no device waits for the host.
+        for places, found in one_ahead(self._start_searches(sources, n_best, aligned)):
+            found = jax.device_get(found)
+            for i, row in places.items():
+                results[i] = self._hypotheses(found, row)
+        return results
+
+    def _start_searches(
+        self, sources: list[list[int]], n_best: int, aligned: bool
+    ) -> Iterator[tuple[dict[int, int], Found]]:
         """Starts the search of each batch. Yields the row of each source, by the source's index, and the outputs."""
         # The longest sources come first. A batch has the shape of its first source; the others are a little shorter.
         waiting = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
@@ -144,7 +151,8 @@ class Translator:
             order = np.arange(rows).reshape(self.mesh.size, -1).T.ravel().tolist()
             places = dict(zip(waiting, order, strict=False))
             waiting = waiting[rows:]
-            yield places, self._start_search({row: sources[i] for i, row in places.items()}, bucket, rows, n_best)
+            batch = {row: sources[i] for i, row in places.items()}
+            yield places, self._start_search(batch, bucket, rows, n_best, aligned)
 
     def _encode(self, lines: Sequence[str], first: int, on_warning: Callable[[str], None]) -> list[list[int]]:
         """Token ids of each line with the end symbol; an empty list for a blank line."""
@@ -173,7 +181,7 @@ class Translator:
             rows = min(rows, FEW_ROWS)
         return -(-rows // self.mesh.size) * self.mesh.size
 
-    def _start_search(self, sources: dict[int, list[int]], bucket: int, rows: int, n_best: int) -> Hypotheses:
+    def _start_search(self, sources: dict[int, list[int]], bucket: int, rows: int, n_best: int, aligned: bool) -> Found:
         """One call of the compiled search. A row without a sentence has limit 0, so the search ignores it."""
         extra = self.decode.max_extra_tokens
         source, limits = np.full((rows, bucket), PAD, np.int32), np.zeros(rows, np.int32)
@@ -182,16 +190,26 @@ class Translator:
             limits[row] = min(len(ids) - 1 + extra, self.max_target_length)
         max_length = min(bucket - 1 + extra, self.max_target_length)
         # A small batch is not halved: compiling the second loop would take more time than it saves.
-        options = {"n_best": n_best, "max_length": max_length, "halve": rows > FEW_ROWS}
+        options = {"n_best": n_best, "aligned": aligned, "max_length": max_length, "halve": rows > FEW_ROWS}
         return self._search(self.params, source, limits, **options)
 
-    def _hypotheses(self, outputs: Hypotheses, row: int) -> list[Hypothesis]:
+    def _hypotheses(self, found: Found, row: int) -> list[Hypothesis]:
         hypotheses = []
-        for tokens, length, score, log_prob in zip(*(field[row] for field in outputs), strict=True):
+        fields = zip(*(field[row] for field in found.hypotheses), strict=True)
+        for k, (tokens, length, score, log_prob) in enumerate(fields):
             if hypotheses and not np.isfinite(score):  # fewer than n_best outputs exist
                 break
             ids = tuple(tokens[:length].tolist())
-            hypotheses.append(Hypothesis(self.tokenizer.decode(ids), float(score), float(log_prob), int(length), ids))
+            text = ids[: len(ids) - (ids[-1:] == (END,))]  # a hypothesis that was cut at its limit has no end symbol
+            alignment: Alignment | None = None
+            if found.alignment is not None:
+                alignment = tuple((int(i), j) for j, i in enumerate(found.alignment[row, k, : len(text)]))
+            hypotheses.append(
+                Hypothesis(
+                    self.tokenizer.decode(ids), float(score), float(log_prob), int(length), ids,
+                    tuple(self.tokenizer.pieces(text)), alignment,
+                )
+            )  # fmt: skip
         return hypotheses
 
 
@@ -210,27 +228,35 @@ def _search(
     decode: DecodeConfig,
     mesh: Mesh,
     params: dict[str, Any],
-    source: jax.Array,
-    limits: jax.Array,
+    source: Array,
+    limits: Array,
     *,
     n_best: int,
+    aligned: bool,
     max_length: int,
     halve: bool,
-) -> Hypotheses:
+) -> Found:
     """Encodes and searches one batch. Its rows are divided among the devices."""
 
-    def search(params: dict[str, Any], source: jax.Array, limits: jax.Array) -> Hypotheses:
-        model = nnx.merge(graphdef, params)
-        segments = (source != PAD).astype(jnp.int32)
-        memory = model.encode(source, segments, jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape))
+    def search(params: dict[str, Any], source: Array, limits: Array) -> Found:
+        models = members(nnx.merge(graphdef, params))
+        segments, positions = unpacked(source)
 
-        def step(tokens, position, cache):
-            hidden, cache = decode_step(model, tokens, position, cache)
-            return model.logits(hidden), cache
+        def start(model: Transformer) -> Cache:
+            return init_cache(model, model.encode(source, segments, positions), segments, decode.beam, max_length)
+
+        def step(tokens: Array, position: Array, caches: list[Cache]) -> tuple[Array, list[Cache]]:
+            outputs = [decode_step(m, tokens, position, cache) for m, cache in zip(models, caches, strict=True)]
+            logits = [m.logits(hidden) for m, (hidden, _) in zip(models, outputs, strict=True)]
+            # The search normalises, so the mean of the logits has the same effect as the mean of the log-probabilities.
+            return sum(logits[1:], logits[0]) / len(logits), [cache for _, cache in outputs]
+
+        def reorder(caches: list[Cache], parents: Array, length: Array) -> list[Cache]:
+            return [reorder_cache(cache, parents, length) for cache in caches]
 
         options = {"beam": decode.beam, "alpha": decode.alpha, "n_best": n_best, "max_length": max_length}
-        cache = init_cache(model, memory, segments, decode.beam, max_length)
-        return beam_search(step, reorder_cache, cache, limits, halve=halve, **options)
+        found = beam_search(step, reorder, [start(model) for model in models], limits, halve=halve, **options)
+        return Found(found, align(models, source, found.tokens) if aligned else None)
 
     # With shard_map each device has its own loop, which ends when the sentences of this device are done.
     rows = PartitionSpec(DATA)
@@ -239,15 +265,21 @@ def _search(
     )
 
 
-def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) -> tuple[Translator, str]:
-    """A translator with the model of a run; the corpus is not needed.
+class LoadedModel(NamedTuple):
+    """The model of a run."""
+
+    graphdef: nnx.GraphDef
+    params: dict[str, Any]
+    tokenizer: Tokenizer
+    label: str
+    """Which parameters: "averaged", "step 300"."""
+
+
+def load_model(run: RunDirectory, checkpoint: str) -> LoadedModel:
+    """Reads the model of a run; the corpus is not needed.
 
     Args:
         checkpoint: "auto", "averaged", "best", "last" or a step, as in `checkpoints.load_chosen_params`.
-        decode: how to search.
-
-    Returns:
-        the translator, and the name of its parameters ("averaged", "step 300").
 
     Raises:
         UserError: there is no such checkpoint, or it is of another model or tokenizer.
@@ -259,4 +291,28 @@ def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) ->
     check_same_tokenizer(run.tokenizer_path, tokenizer.checksum, meta["tokenizer"], f"{label} of {run.path}", advice)
     if other := other_settings(meta.get("settings", {}), config):  # arrays of another model may have the same shapes
         raise UserError(f"{run.config_path}: these are not the settings that {label} was trained with ({other})")
+    return LoadedModel(graphdef, params, tokenizer, label)
+
+
+def load_translator(run: RunDirectory, checkpoint: str, decode: DecodeConfig) -> tuple[Translator, str]:
+    """A translator with the model of a run, and the name of its parameters; errors as for `load_model`."""
+    graphdef, params, tokenizer, label = load_model(run, checkpoint)
     return Translator(graphdef, params, tokenizer, decode), label
+
+
+def load_ensemble(runs: Sequence[RunDirectory], checkpoint: str, decode: DecodeConfig) -> Translator:
+    """A translator with the models of one or more runs.
+
+    Raises:
+        UserError: two runs have different tokenizers; or as for `load_model`.
+    """
+    models = [load_model(run, checkpoint) for run in runs]
+    graphdef, params, tokenizer, _ = models[0]
+    advice = "runs that translate together need the same prepared corpus"
+    for run, model in zip(runs, models, strict=True):
+        check_same_tokenizer(
+            run.tokenizer_path, model.tokenizer.checksum, tokenizer.checksum, str(runs[0].path), advice
+        )
+    if len(models) > 1:
+        graphdef, params = join([(model.graphdef, model.params) for model in models])
+    return Translator(graphdef, params, tokenizer, decode)

@@ -1,26 +1,21 @@
-"""Attention maps of a trained model, as in the paper's Figures 3 to 5: the weights of each layer and head.
-
-The model does not return its attention weights. This module runs the model's layers again and computes the weights
-from the layers' queries and keys.
-"""
+"""Attention maps of a trained model, as in the paper's Figures 3 to 5: the weights of each layer and head."""
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax import Array
-from jaxtyping import Bool, Float, Int
 
 from vaswani.console import visible
 from vaswani.data.tokenizer import BEGIN, END, Tokenizer
+from vaswani.decoding.attend import AttentionMaps, attend
 from vaswani.decoding.translator import Translator, load_translator
 from vaswani.errors import UserError
 from vaswani.files import advise, write_text
-from vaswani.model import MultiHeadAttention, Transformer, attention
 from vaswani.report.page import maps_path, write_report
 from vaswani.report.png import caption, drawable, drawing
 from vaswani.runs.directory import RunDirectory
@@ -28,14 +23,6 @@ from vaswani.schema import DecodeConfig
 
 LONGEST = 64
 """Tokens on each side. With more, the labels of a map are too small to read."""
-
-
-class AttentionMaps(NamedTuple):
-    """The weights of every layer and head. Each row sums to 1."""
-
-    encoder: Float[Array, "N h S S"]
-    decoder: Float[Array, "N h T T"]
-    cross: Float[Array, "N h T S"]
 
 
 CAPTIONS = {
@@ -47,45 +34,6 @@ LIMITS = (
     "A map shows which tokens a head attends to. It does not explain the output: in each layer a token already "
     "contains information from its whole sentence, and quite different weights can give the same output."
 )
-
-
-def attend(
-    model: Transformer, source: Int[Array, " S"], target_input: Int[Array, " T"]
-) -> tuple[Float[Array, "T d"], AttentionMaps]:
-    """Runs the model on one sentence pair.
-
-    Args:
-        source: token ids with the end symbol.
-        target_input: the begin symbol, then the target without its end symbol.
-
-    Returns:
-        The output of `Transformer.decode`, and the weights of its attentions.
-    """
-    S, T = len(source), len(target_input)
-    source_mask, causal_mask = jnp.ones((1, S, S), bool), jnp.tri(T, dtype=bool)[None]
-    cross_mask = jnp.ones((1, T, S), bool)
-    encoder, decoder, cross = [], [], []
-
-    x = model.embed(source[None], model.source_positions(jnp.arange(S)[None], S))
-    for layer in model.encoder:
-        encoder.append(_weights(layer.self_attention, x, x, source_mask))
-        x = layer(x, source_mask, None)
-    memory = x
-
-    x = model.embed(target_input[None], model.target_positions(jnp.arange(T)[None], T))
-    for layer in model.decoder:
-        decoder.append(_weights(layer.self_attention, x, x, causal_mask))
-        queries = layer.self_attention_norm(x, layer.self_attention(x, x, causal_mask))
-        cross.append(_weights(layer.cross_attention, queries, memory, cross_mask))
-        x = layer(x, memory, causal_mask, cross_mask, None)
-    return x[0], AttentionMaps(*(jnp.stack(weights) for weights in (encoder, decoder, cross)))
-
-
-def _weights(
-    module: MultiHeadAttention, x: Float[Array, "1 q d"], memory: Float[Array, "1 k d"], mask: Bool[Array, "1 q k"]
-) -> Float[Array, "h q k"]:
-    """The weights of one attention: queries from `x`, keys from `memory`."""
-    return attention(module.queries(x), *module.keys_values(memory), mask)[1][0]
 
 
 def write_attention(
@@ -115,7 +63,7 @@ def write_attention(
     translator, label = load_translator(run, checkpoint, decode)
     source, output, target = _encode_pair(translator, text, target)
     target_input = [BEGIN, *output[:-1]]
-    maps = _compute_maps(translator, source, target_input)._asdict()
+    maps = _compute_maps(translator, source, target_input)
     source_tokens, input_tokens, output_tokens = (
         [visible(token) for token in translator.tokenizer.pieces(ids)] for ids in (source, target_input, output)
     )
@@ -142,7 +90,7 @@ def _encode_pair(translator: Translator, text: str, target: str | None) -> tuple
     if target is not None:
         return source, [*_encode(tokenizer, target, "target"), END], target
     (hypotheses,) = translator.translate([text])
-    return source, list(hypotheses[0].tokens)[:LONGEST], hypotheses[0].text
+    return source, list(hypotheses[0].ids)[:LONGEST], hypotheses[0].text
 
 
 def _encode(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
@@ -154,12 +102,15 @@ def _encode(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
     return ids
 
 
-def _compute_maps(translator: Translator, source: list[int], target_input: list[int]) -> AttentionMaps:
+def _compute_maps(translator: Translator, source: list[int], target_input: list[int]) -> dict[str, np.ndarray]:
+    """{"encoder": [N, h, S, S], "decoder": …, "cross": …}."""
+
     @jax.jit
     def compute(params: dict[str, Any], source: Array, target_input: Array) -> AttentionMaps:
         return attend(nnx.merge(translator.graphdef, params), source, target_input)[1]
 
-    return jax.device_get(compute(translator.params, jnp.array(source), jnp.array(target_input)))
+    maps = jax.device_get(compute(translator.params, jnp.array([source]), jnp.array([target_input])))
+    return {kind: weights[:, 0] for kind, weights in maps._asdict().items()}
 
 
 def _to_json(maps: dict[str, np.ndarray], labels: dict[str, tuple[list[str], list[str]]]) -> list[dict[str, Any]]:

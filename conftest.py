@@ -1,4 +1,7 @@
-"""Shapes in signatures are checked while tests run; one tiny trained run serves every test that needs one."""
+"""Shapes in signatures are checked while tests run; one tiny trained run serves every test that needs one.
+
+It stands here, not in tests/, because the examples in docstrings need it too.
+"""
 
 import os
 import shutil
@@ -23,7 +26,7 @@ CHECKED = [
     "vaswani.decoding.incremental",
     "vaswani.training.loss",
     "vaswani.decoding.beam_search",
-    "vaswani.report.attention_map",
+    "vaswani.decoding.attend",
 ]
 hook = install_import_hook(CHECKED, "beartype.beartype")
 hook.__enter__()
@@ -101,6 +104,15 @@ def trained(_trained, tmp_path) -> Workplace:
     """A copy of a workplace with tiny.toml, prepared/tiny and the finished runs/tiny: checkpoints 3, 6, 9 and 12."""
     shutil.copytree(_trained, tmp_path / "work")
     return Workplace(tmp_path / "work")
+
+
+@pytest.fixture(autouse=True)
+def _run_for_examples(request, monkeypatch):
+    """The examples of the Python interface run in a directory that has a runs/toy."""
+    if isinstance(request.node, pytest.DoctestItem) and request.path.name in ("api.py", "__init__.py"):
+        workplace = request.getfixturevalue("trained")
+        (workplace.path / "runs/tiny").rename(workplace.path / "runs/toy")
+        monkeypatch.chdir(workplace.path)
 
 
 @pytest.fixture
