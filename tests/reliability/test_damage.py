@@ -92,7 +92,7 @@ def test_the_configuration_is_checked_by_every_command(work, vaswani, kind, seed
     damage(RUN / "config.toml", kind, random.Random(seed))
     expected = {
         "missing": ["no run directory at runs/tiny", "config.toml: is missing"],
-        "another run's": ["config.toml: not the settings", "runs/tiny: this run was begun with other settings"],
+        "another run's": ["config.toml: these are not the settings", "runs/tiny: this run started with other settings"],
     }.get(kind, ["runs/tiny/config.toml: "])
     for command in commands("translate", "evaluate", "train"):
         code, out, err = vaswani(*command)
@@ -108,7 +108,7 @@ def test_an_edited_configuration_says_so_and_can_be_used_on_purpose(work, vaswan
     assert old in text
     (RUN / "config.toml").write_text(text.replace(old, new))
     code, _, err = vaswani("translate", str(RUN))
-    assert code == 2 and "is damaged, or was edited; if you edited it, delete its first line" in err
+    assert code == 2 and "is damaged, or was edited; after an edit delete its first line" in err
     (RUN / "config.toml").write_text(text.split("\n", 1)[1].replace(old, new))
     code, out, err = vaswani("translate", str(RUN))
     if "alpha" in old:
@@ -123,7 +123,7 @@ def test_heads_that_change_no_shape_are_no_silent_change(work, vaswani):
     text = text.replace("h = 2", "h = 4").replace("d_k = 8", "d_k = 4").replace("d_v = 8", "d_v = 4")
     (RUN / "config.toml").write_text(text)
     code, out, err = vaswani("translate", str(RUN))
-    assert code == 2 and out == "" and "config.toml: not the settings that averaged was trained with (" in err
+    assert code == 2 and out == "" and "config.toml: these are not the settings that averaged was trained with (" in err
     assert "model.h = 2 there, 4 now" in err
 
 
@@ -183,11 +183,11 @@ def test_a_whole_checkpoint_of_another_run_is_refused(work, vaswani):
     for command in commands("last", "average", "train"):
         code, out, err = vaswani(*command)
         assert code == 2 and out == "" and err.count("vaswani: ") == 1, err
-        assert "train.seed = 7 there, 1706 now" in err or "checkpoints/12: has another tokenizer or other s" in err
+        assert "train.seed = 7 before, 1706 now" in err or "checkpoints/12: has another tokenizer or other s" in err
     shutil.rmtree(RUN / "averaged")
     shutil.copytree(OTHER / "averaged", RUN / "averaged")
     code, out, err = vaswani(*commands("translate")[0])
-    assert code == 2 and out == "" and "not the settings that averaged was trained with (train.seed = 7 there" in err
+    assert code == 2 and out == "" and "not the settings that averaged was trained with (train.seed = 7 before" in err
 
 
 @pytest.mark.parametrize("kind", [*KINDS[:4], "no event"])

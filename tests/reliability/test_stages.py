@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY
+from conftest import TINY
 from tests.reliability.harness import Moment, file, killed, line, records, same_arrays
 from tests.workplace import Workplace
 from vaswani.runs.directory import RunDirectory
