@@ -124,7 +124,7 @@ def test_heads_that_change_no_shape_are_no_silent_change(work, vaswani):
     (RUN / "config.toml").write_text(text)
     code, out, err = vaswani("translate", str(RUN))
     assert code == 2 and out == "" and "config.toml: these are not the settings that averaged was trained with (" in err
-    assert "model.h = 2 there, 4 now" in err
+    assert "model.h = 2 before, 4 now" in err
 
 
 @pytest.mark.parametrize("kind", KINDS[:4])
