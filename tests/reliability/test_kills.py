@@ -19,7 +19,10 @@ def half_written(directory) -> set[tuple[str, int]]:
     return {(path.name, path.stat().st_ino) for path in directory.glob("*.[no][el][wd]")}
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(30, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])])
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(6, marks=pytest.mark.slow), pytest.param(30, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])],
+)
 def test_a_training_killed_at_random_moments_ends_with_the_same_bits(prepared, kills):
     """In compiling, an update, a validation, the writing of a checkpoint, and by the clock, in turn."""
     run = prepared.path / "runs/killed"
